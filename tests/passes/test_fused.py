@@ -9,6 +9,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import TraceError
 from chakrakit.passes import FusedAttention, FusedOptimizer, Graphed
+from chakrakit.passes.fused import unfused_attention
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
@@ -101,3 +102,61 @@ def test_arguments_that_cannot_be_read_are_an_error_on_purpose(damaged: str) -> 
     traces = TraceSet([body.with_columns({"inputs_shapes": shapes})], {0: Binding(0)})
     with pytest.raises(TraceError, match="has no fused kernel here"):
         (traces | FusedOptimizer("dgx-h200")).body_at(0)
+
+
+def _attention(scores: list[int], masks: list[str] | None = None) -> TraceSet:
+    """Products of 16 × 64 × 32 around a softmax over `scores`, each with a kernel of 1 ms, by hand."""
+    groups, rows, columns, head = 16, 64, 64, 32
+    shapes = {
+        "aten::bmm": [[[groups, rows, head], [groups, head, columns]]],
+        "aten::masked_fill": [[scores, [rows, columns], []]],
+        "aten::_softmax": [[scores, [], []]],
+        "aten::bmm second": [[[groups, rows, columns], [groups, columns, head]]],
+    }
+    names = ["aten::bmm", *(masks or []), "aten::_softmax", "aten::bmm second"]
+    count = len(names)
+    texts = [json.dumps(shapes[name][0]) for name in names]
+    kinds = [json.dumps(["c10::BFloat16"] * 2 + ["Scalar"]) for _ in names]
+    trace = Trace.from_columns(
+        {
+            "id": list(range(1, 1 + 2 * count)),
+            "name": [*(n.removesuffix(" second") for n in names), *["kernel"] * count],
+            "type": [int(NodeType.COMP_NODE)] * 2 * count,
+            "is_cpu_op": [True] * count + [False] * count,
+            "start_time_ns": [
+                *(10_000 * i for i in range(count)),
+                *(10_000 + 10**6 * i for i in range(count)),
+            ],
+            "duration_ns": [5_000] * count + [10**6] * count,
+            "inputs_shapes": [*texts, *[""] * count],
+            "inputs_types": [*kinds, *[""] * count],
+            "stream": [0] * count + [7] * count,
+        },
+        edges=Edges.of(list(range(count)), list(range(count, 2 * count)), EdgeKind.LAUNCH),
+    )
+    return TraceSet([trace], {0: Binding(0)})
+
+
+@pytest.mark.parametrize(
+    ("scores", "heads"), [([2, 8, 64, 64], (2, 8)), ([16, 64, 64], (1, 16))], ids=["four", "three"]
+)
+def test_products_around_a_softmax_are_attention(scores: list[int], heads: tuple[int, int]) -> None:
+    [call] = unfused_attention(_attention(scores).body_at(0))
+    assert call.query.shape == (*heads, 64, 32)
+    assert (call.causal, call.masked) == (False, False)
+    assert call.rows.tolist() == list(range(6))
+    fused = _attention(scores) | FusedAttention("dgx-h200")
+    before, after = (t.body_at(0).own_ns[3:].sum() for t in (_attention(scores), fused))
+    assert before == 3_000_000
+    assert 0 < after < 100_000
+
+
+def test_a_mask_of_positions_alone_hides_later_tokens() -> None:
+    [call] = unfused_attention(_attention([2, 8, 64, 64], ["aten::masked_fill"]).body_at(0))
+    assert call.causal
+
+
+def test_a_softmax_of_other_scores_is_no_attention() -> None:
+    """A router's softmax lies between products as well."""
+    assert not unfused_attention(_attention([1024, 8]).body_at(0))
+    assert not unfused_attention(_attention([2, 8, 64, 8]).body_at(0))

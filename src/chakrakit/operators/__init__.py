@@ -22,6 +22,7 @@ from chakrakit.operators.calls import (
     mentioned_tensors,
     read_call,
     recorded_tensor,
+    recorded_types,
     short_name,
 )
 from chakrakit.operators.communication import (
@@ -183,6 +184,7 @@ __all__ = [
     "rate_name",
     "read_call",
     "recorded_tensor",
+    "recorded_types",
     "short_name",
     "streamed",
     "type_of_code",

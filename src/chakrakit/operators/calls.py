@@ -344,6 +344,12 @@ def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argum
     return _operand(shape, names[0], strides, recorded_value) if names else None
 
 
+def recorded_types(types: str) -> list[str]:
+    """The element types of all tensors of a call, as the text of its types names them."""
+    kinds = (kind for kind in json_list(types) if isinstance(kind, str))
+    return [name for kind in kinds for name in _elements(kind)]
+
+
 def _elements(kind: str) -> list[str]:
     """The element types that a type's text names: the observer's `Tensor(float)`, or Kineto's bare `float`.
 

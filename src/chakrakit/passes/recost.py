@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,13 +18,23 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import (
     Device,
     Launchers,
+    Profiled,
     Roofline,
     WorkModel,
     operations_of,
+    packaged_profile,
     roofline_seconds,
 )
 from chakrakit.machines.fabric import Machine
-from chakrakit.operators import TYPES, dtype_name, element_bytes
+from chakrakit.operators import (
+    TYPES,
+    Call,
+    Operand,
+    dtype_name,
+    element_bytes,
+    operation_of,
+    recorded_types,
+)
 from chakrakit.passes.base import (
     Pass,
     classes_of,
@@ -66,6 +75,38 @@ def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F
     return ratio
 
 
+def profile_ratios(trace: Trace, new: Texts, profile: Profiled) -> F64:
+    """Each row's time in the element types `new` over that as recorded, by measured times of both.
+
+    That is for products, convolutions and attention on 32 bits that go to 16; NaN for all other rows. How
+    much of its peak a product reaches differs between the units of one device.
+    """
+    ratio = np.full(len(trace), np.nan)
+    old, launchers = texts_of(trace, "dtype"), Launchers(trace)
+    for work in operations_of(trace):
+        rows = list(work.rows)
+        operator = launchers.operator(rows[0])
+        halved = element_bytes(old[rows[0]]) == 4 and element_bytes(new[rows[0]]) == 2
+        if operator is None or not halved or not work.operation.flops:
+            continue
+        after = operation_of(_halved(launchers.call(operator), str(new[rows[0]])))
+        times = [profile.predict(o) if o else None for o in (work.operation, after)]
+        if times[0] and times[1]:
+            ratio[rows] = times[1].us / times[0].us
+    return ratio
+
+
+def _halved(call: Call, dtype: str) -> Call:
+    """A call whose tensors of 32 bits have 16, and whose kernels are not known."""
+
+    def one(tensor: Operand) -> Operand:
+        return tensor._replace(each=2, dtype=dtype) if tensor.each == 4 else tensor
+
+    inputs = [[one(t) for t in a] if isinstance(a, list) else a and one(a) for a in call.inputs]
+    outputs = [one(t) for t in call.outputs]
+    return call._replace(inputs=inputs, outputs=outputs, kernels=())
+
+
 def _work(trace: Trace) -> tuple[F64, F64]:
     """FLOPs and bytes of each row; for the kernels of an operator those of the whole operation.
 
@@ -101,7 +142,6 @@ def _or_bf16(dtypes: Texts) -> Texts:
 
 FLOATS = tuple(t.name for t in TYPES if t.kind == "float")
 """Element types that can replace each other; integers are never converted."""
-_TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([^()]+)")
 _SIZES = ("comm_size", "out_size")
 
 
@@ -113,8 +153,8 @@ def with_dtypes(trace: Trace) -> Trace:
     types = texts_of(trace, "inputs_types")
     for row in rows.tolist():
         operator = launchers.operator(row)
-        match = _TENSOR.search(types[row if operator is None else operator])
-        dtypes[row] = dtype_name(match[1]) if match else ""
+        names = recorded_types(types[row if operator is None else operator])
+        dtypes[row] = dtype_name(names[0]) if names else ""
     return trace.with_columns({"dtype": _dtype_column(dtypes)}) if (dtypes != "").any() else trace
 
 
@@ -198,7 +238,8 @@ class Recost(Pass):
 
     `machine` is a preset, a file or a Machine; `compute` is `roofline`, a profile's name or its file. With
     `measured_on`, the machine the times in the trace are from, each node takes its measured time
-    times what one device's roofline gives over the other's: how well kernels use a device stays.
+    times what one device's roofline gives over the other's: how well kernels use a device stays. In 16 bits
+    instead of 32 on one device, products take what its profile measured of both.
     `dtypes` puts classes into another element type (`{gemm: fp8, communication: bf16}`), and `scale`
     multiplies classes (`{gemm: 0.5, host: 2}`), last of all.
     """
@@ -313,7 +354,11 @@ class _Model:
     def _times(self, trace: Trace, typed: Trace, changed: Trace) -> I64:
         assert self.target is not None
         if self.source is not None:
-            ratio = device_ratios(typed, texts_of(changed, "dtype"), self.source, self.target)
+            dtypes = texts_of(changed, "dtype")
+            ratio = device_ratios(typed, dtypes, self.source, self.target)
+            if self.dtypes and self.source.profile and self.source == self.target:
+                measured = profile_ratios(typed, dtypes, packaged_profile(self.source.profile))
+                ratio = np.where(np.isnan(measured), ratio, measured)
             return np.rint(trace.own_ns * ratio).astype(np.int64)
         return np.rint(self.work.costs(changed, self.target).ps / PS_PER_NS).astype(np.int64)
 
@@ -340,7 +385,7 @@ def _device(machine: str | Machine) -> Device:
 def _work_model(name: str) -> WorkModel:
     if name == "roofline":
         return Roofline()
-    from chakrakit.machines.device import Profiled, find_profile
+    from chakrakit.machines.device import find_profile
 
     return Profiled(find_profile(name))
 

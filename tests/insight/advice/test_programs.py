@@ -14,7 +14,7 @@ from support.commands import data, succeeded
 from support.paths import DATA
 
 HELPS = {
-    "float32": "bf16 instead of float32 (model.to(torch.bfloat16))",
+    "float32": "bf16 instead of float32 (torch.autocast, or model.to(torch.bfloat16))",
     "unfused_attention": (
         "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
     ),

@@ -13,21 +13,30 @@ from chakrakit.errors import ChakraError
 from chakrakit.insight.advice.advice import Advice
 from chakrakit.insight.advice.trials import Setting, setting_of
 from chakrakit.machines import preset_on, recorded_on
+from chakrakit.machines.device import operations_of
 from chakrakit.machines.residuals import kernel_group, residual_table
-from chakrakit.operators import on_float32
-from chakrakit.passes import FusedAttention, FusedOptimizer, Graphed, Launched, Unsync
+from chakrakit.operators import on_float32, on_tf32
+from chakrakit.passes import FusedAttention, FusedOptimizer, Graphed, Launched, Recost, Unsync
 from chakrakit.passes.base import names_of, parse
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.sets import FILLED, LINKED, RECORDED_DEVICE, Run, TraceSet, recorded_step_of
+from chakrakit.trace.sets import (
+    FILLED,
+    LINKED,
+    RECORDED_DEVICE,
+    RecordedStep,
+    Run,
+    TraceSet,
+    recorded_step_of,
+)
 
 _MOST_ROWS = 400_000
 """Nodes of a run on which passes are tried: some seconds for each."""
 _FLOAT32_SHARE = 0.1
-"""The share of the devices' time on plain float32 units from which another precision is tried."""
+"""The share of the devices' time in products of float32 tensors from which another precision is tried."""
 
 
 JITTER = 0.02
@@ -74,14 +83,23 @@ class _Timed(NamedTuple):
 class _Program:
     """A program and how it is timed: on a machine, or with all times as they were recorded."""
 
-    def __init__(self, run: Run, setting: Setting | None, step_ns: float) -> None:
-        self.run, self.setting, self.step_ns = run, setting, step_ns
+    def __init__(self, run: Run, setting: Setting | None, recording: RecordedStep | None) -> None:
+        self.run, self.setting = run, setting
+        self.step_ns = recording.program_step_ns if recording else 0
+        """A step of the program itself; 0 where only the run's own is known."""
+        self.may_be_ns: tuple[float, ...] = ()
+        """The ends of where that lies, where recording's cost is an estimate."""
+        if recording and recording.least_step_ns and not recording.unprofiled_step_ns:
+            self.may_be_ns = (recording.least_step_ns, recording.most_step_ns)
         self.rows = sum(len(run.body_at(i)) for i in range(run.body_count))
         steps = run.body_at(0).step
         self.steps = max(len(np.unique(steps[steps >= 0])), 1)
 
     def timed(self, traces: TraceSet) -> _Timed:
-        """Traces scheduled again; the wait for the first kernel of a recording is no part of a step."""
+        """Traces scheduled again; the wait for the first kernel of a recording is no part of a step.
+
+        Nor are kernels without a step: those that a recording's first step found still running.
+        """
         setting = self.setting
         machine = setting.machine if setting else None
         options = setting.options if setting else SimulationOptions(communication="measured")
@@ -89,13 +107,15 @@ class _Program:
         outcome = done.outcome
         first, last, busy = math.inf, 0, 0
         for c in range(outcome.classes.count):
-            device = ~on_host(outcome.program(c).trace)
-            rows = outcome.rows(c)
+            trace, rows = outcome.program(c).trace, outcome.rows(c)
             start, end = outcome.start[rows], outcome.end[rows]
-            if device.any():
-                first = min(first, int(start[device].min()))
-                busy = max(busy, int((end - start)[device].sum()))
-            last = max(last, int(end.max(initial=0)))
+            device = ~on_host(trace)
+            stepping = device & (trace.step >= 0)
+            counted = stepping if stepping.any() else device
+            if counted.any():
+                first = min(first, int(start[counted].min()))
+                busy = max(busy, int((end - start)[counted].sum()))
+            last = max(last, int(end[counted if stepping.any() else slice(None)].max(initial=0)))
         begin = first if first < math.inf else 0
         return _Timed((last - begin) / 1e3 / self.steps, busy / 1e3 / self.steps)
 
@@ -113,13 +133,11 @@ class _Program:
 def _program(run: Run, machine: str) -> _Program | None:
     """How a run is timed again; None for what was neither recorded nor captured."""
     if run.card.tool == LINKED and run.times is None:
-        recording = recorded_step_of(run.card)
-        step = recording.program_step_ns if recording else 0
-        return _Program(run, None, step)
+        return _Program(run, None, recorded_step_of(run.card))
     setting = setting_of(run, machine)
     if run.times is None or setting is None or not _has_launches(run):
         return None
-    return _Program(run, setting, 0)
+    return _Program(run, setting, None)
 
 
 def _has_launches(run: Run) -> bool:
@@ -131,14 +149,20 @@ def _tried(program: _Program, before: _Timed, change: PassTrial, source: str) ->
     """A change with what it saves of a step; None where it cannot be made."""
     whole = program.step_ns or before.step_ns
     try:
-        after = [
-            _step_after(program, before, whole, spec)
+        runs = [
+            program.timed(apply_passes(program.run, [parse(spec)])[0])
             for spec in dict.fromkeys((change.spec, change.worst, change.best))
             if spec
         ]
     except ChakraError:
         return None
-    saved, *others = (whole - a for a in (after[0][0], *(x for pair in after for x in pair)))
+    saved = whole - _step_after(before, runs[0], whole)[0]
+    others = [
+        step - after
+        for step in (whole, *program.may_be_ns)
+        for run in runs
+        for after in _step_after(before, run, step)
+    ]
     return Advice(
         what=change.what,
         commands=program.commands(change.spec, source),
@@ -149,18 +173,17 @@ def _tried(program: _Program, before: _Timed, change: PassTrial, source: str) ->
     )
 
 
-def _step_after(program: _Program, before: _Timed, whole: float, spec: str) -> tuple[float, float]:
-    """A step after a pass, likeliest first, and what else it may be.
+def _step_after(before: _Timed, after: _Timed, whole: float) -> tuple[float, float]:
+    """A step that takes `whole` after a change, likeliest first, and what else it may be.
 
     A recorded host is slowed by recording. Where the device bounds the changed step, that does not matter;
     where the host still does, the step is as much too long as the one before, or by as many microseconds.
     """
-    traces = apply_passes(program.run, [parse(spec)])[0]
-    after = program.timed(traces)
     scaled = after.step_ns * whole / before.step_ns
+    least = min(after.busy_ns, after.step_ns)  # streams work side by side
     if after.device_bound:
-        return after.step_ns, max(scaled, after.busy_ns)
-    return scaled, max(whole - (before.step_ns - after.step_ns), after.busy_ns)
+        return after.step_ns, max(scaled, least)
+    return scaled, max(whole - (before.step_ns - after.step_ns), least)
 
 
 # --- the changes of a program -------------------------------------------------------------------
@@ -184,7 +207,9 @@ def changes(run: Run) -> Iterator[PassTrial]:
     what = "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
     yield _with_kernels(what, FusedAttention.name, profile, "attention")
     if isinstance(device, str) and any(_float32_share(b) > _FLOAT32_SHARE for b in bodies):
-        yield _in_bf16(preset_on(device), profile)
+        yield _in_bf16(
+            preset_on(device), profile, sorted(set().union(*map(_product_classes, bodies)))
+        )
 
 
 def _profile(device: str) -> str:
@@ -203,15 +228,33 @@ def _with_kernels(what: str, name: str, profile: str, kind: str) -> PassTrial:
     return PassTrial(what, name, worst, best)
 
 
-def _in_bf16(preset: str, profile: str) -> PassTrial:
-    """Products in bf16, whose times may be off by what products by a data sheet were."""
-    group = kernel_group("data sheet", profile, "matmul", 1e-3, False)
+def _in_bf16(preset: str, profile: str, classes: list[str]) -> PassTrial:
+    """Products in bf16, as autocast runs them, whose times may be off by what measured products were.
+
+    At best everything else moves half the bytes too, as in a model that is bf16 throughout; at worst nothing
+    does, and products are slow.
+    """
+    group = kernel_group("measured profile", profile, "matmul", 1e-3, False)
     spread = residual_table().spread(*group)
-    ends = (max(spread.high, 0.0), min(spread.low, 0.0)) if spread else ()
-    scales = ("", *(f", scale={{compute: {math.exp(x):.3f}}}" for x in ends))
-    place = f"machine={preset}, measured_on={preset}"
-    specs = [f"recost{{{place}, dtypes={{compute: bf16}}{scale}}}" for scale in scales]
-    return PassTrial("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
+    slow, fast = (
+        (math.exp(x) for x in (max(spread.high, 0.0), min(spread.low, 0.0)))
+        if spread
+        else (1.0, 1.0)
+    )
+
+    def spec(names: list[str], scale: float) -> str:
+        scales = {name: round(scale, 3) for name in classes if scale != 1}
+        return str(
+            Recost(preset, measured_on=preset, dtypes=dict.fromkeys(names, "bf16"), scale=scales)
+        )
+
+    what = "bf16 instead of float32 (torch.autocast, or model.to(torch.bfloat16))"
+    return PassTrial(what, spec(classes, 1), spec(classes, slow), spec(["compute"], fast))
+
+
+def _product_classes(trace: Trace) -> set[str]:
+    """The classes of work that product units do."""
+    return {work.operation.kind for work in operations_of(trace) if work.operation.flops}
 
 
 def _mostly_graphs(trace: Trace) -> bool:
@@ -241,8 +284,10 @@ def _waiting_calls(trace: Trace) -> set[str]:
 
 
 def _float32_share(trace: Trace) -> float:
-    """The share of the device's time in products on plain float32 units."""
+    """The share of the device's time in products of float32 tensors."""
     device = np.flatnonzero(~on_host(trace))
     own = trace.own_ns[device]
-    plain = np.array([on_float32(str(n)) for n in names_of(trace)[device]], np.bool_)
+    plain = np.array(
+        [on_float32(str(n)) or on_tf32(str(n)) for n in names_of(trace)[device]], np.bool_
+    )
     return float(own[plain].sum() / max(own.sum(), 1)) if len(device) else 0.0

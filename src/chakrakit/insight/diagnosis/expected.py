@@ -25,6 +25,7 @@ from chakrakit.insight.rank import RankView, Table, ms, percent, short
 from chakrakit.machines.device import CostSource, Device, packaged_profile
 from chakrakit.machines.residuals import kernel_group, residual_table
 from chakrakit.operators import Work, on_float32, on_tf32, operator_of
+from chakrakit.passes.fused import unfused_attention
 from chakrakit.results import Result
 
 LEAST_SHARE = 0.05
@@ -34,7 +35,6 @@ SLOW = 3.0
 residuals of its group allow: single operators of 38 healthy recordings reach 2.6."""
 _OUTSIDE = re.compile(r"Memcpy (HtoD|DtoH|PtoP)")
 """Copies that leave the device: they are as fast as what is outside of it."""
-_UNFUSED = "aten::_scaled_dot_product_attention_math"
 
 
 class ExpectedTime(Result, msgspec.Struct, frozen=True):
@@ -178,19 +178,6 @@ class _RankTimes:
         """The time of these kernels, given for all rows."""
         return float(self.view.duration[self.every[chosen[self.every]]].sum())
 
-    def launched_inside(self, name: str) -> Mask:
-        """Kernels whose operator runs inside one of this name."""
-        view = self.view
-        inside = view.named(lambda text: text == name)
-        row, found = view.operator.copy(), np.zeros(len(view), np.bool_)
-        for _ in range(64):
-            found |= inside[row]
-            up = view.parent[row]
-            if (up < 0).all():
-                break
-            row = np.where(up >= 0, up, row)
-        return found
-
 
 def _by_kind(operators: Sequence[ExpectedTime], total: float) -> dict[str, float]:
     sums: dict[str, list[float]] = {}
@@ -244,12 +231,18 @@ def _on_float32(parts: Sequence[_RankTimes], total: float, device: Device) -> li
 
 def _unfused(parts: Sequence[_RankTimes], total: float) -> list[Culprit]:
     """Attention that writes its scores to memory."""
-    spent = sum(p.spent(p.launched_inside(_UNFUSED)) for p in parts)
+    spent = 0.0
+    for part in parts:
+        inside = np.zeros(len(part.view), np.bool_)
+        for call in unfused_attention(part.view.trace):
+            inside[call.rows] = True
+        spent += part.spent(inside)
     if spent < LEAST_SHARE * total:
         return []
     detail = (
         f"attention is not fused: its products and softmax run apart, {percent(spent, total)} % of the "
-        "device's time in the forward pass alone (allow the flash or memory-efficient backend of sdpa_kernel)"
+        "device's time in the forward pass alone (scaled_dot_product_attention, with the flash or "
+        "memory-efficient backend of sdpa_kernel allowed)"
     )
     return [Culprit(kind="unfused-attention", detail=detail)]
 

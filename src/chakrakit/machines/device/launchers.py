@@ -112,7 +112,7 @@ class Launchers:
         if operator < 0:
             return self._unlaunched(rows)
         kernels = tuple(r for r in rows if not _MEMORY.match(self.name(r))) or rows
-        call = self._call(operator, kernels)
+        call = self.call(operator, kernels)
         operation = operation_of(call)
         if operation is None:
             if UNTYPED_LIST in self._text["inputs_types"](operator):
@@ -122,7 +122,8 @@ class Launchers:
             rows, operation, call.name, _touches(call.tensors), _touches(call.outputs)
         )
 
-    def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
+    def call(self, row: int, kernels: tuple[int, ...] = ()) -> Call:
+        """A row's recorded arguments, and the names of the kernels it launched."""
         text = {c: of(row) for c, of in self._text.items()}
         outputs = ArgumentTexts(
             text["outputs_shapes"],
@@ -139,14 +140,14 @@ class Launchers:
         """The work of an operator that computes itself; None for others and for views."""
         if not (self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row)):
             return None
-        operation = operation_of(self._call(row, ()))
+        operation = operation_of(self.call(row))
         return LaunchedOperation((row,), operation, self.name(row)) if operation else None
 
     def _unlaunched(self, rows: tuple[int, ...]) -> LaunchedOperation | None:
         """The work of a row without a launcher, from its own shapes or else from its counters."""
         row = rows[0]
         if self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row):
-            call = self._call(row, ())
+            call = self.call(row)
             if (operation := operation_of(call)) is not None:
                 return LaunchedOperation(rows, operation, call.name, *self._made_of(row, call))
         counted = self._counted(row)

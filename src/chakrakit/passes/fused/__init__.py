@@ -5,5 +5,6 @@ from __future__ import annotations
 from chakrakit.passes.fused.attention import FusedAttention
 from chakrakit.passes.fused.graphed import Graphed
 from chakrakit.passes.fused.optimizer import FusedOptimizer
+from chakrakit.passes.fused.unfused import unfused_attention
 
-__all__ = ["FusedAttention", "FusedOptimizer", "Graphed"]
+__all__ = ["FusedAttention", "FusedOptimizer", "Graphed", "unfused_attention"]

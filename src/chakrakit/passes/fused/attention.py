@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.operators import Argument, Call, Operand
-from chakrakit.passes.base import Pass, map_bodies, names_of, with_run_times
+from chakrakit.passes.base import Pass, map_bodies, with_run_times
 from chakrakit.passes.edit import SelectedCalls
 from chakrakit.passes.fused.replaced import (
     KernelTimes,
@@ -19,17 +19,13 @@ from chakrakit.passes.fused.replaced import (
     check_slower,
     first_kernel,
     kernel_times,
-    recorded_calls,
     with_replacements,
 )
+from chakrakit.passes.fused.unfused import PLAIN, AttentionCall, plain_rows, unfused_attention
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
-UNFUSED = "aten::_scaled_dot_product_attention_math"
-"""What PyTorch calls attention by products and a softmax."""
-_MASK, _CAUSAL = 3, 5
-"""Which of its arguments are a mask, and whether tokens see only earlier ones."""
 _HALF = ("BFloat16", "Half")
 """Element types that flash attention has kernels for; others, and masks, take the efficient one."""
 
@@ -38,8 +34,9 @@ _HALF = ("BFloat16", "Half")
 class FusedAttention(Pass):
     """Replace attention by products and a softmax by one kernel, forward and backward.
 
-    Every call of PyTorch's `scaled_dot_product_attention` that took its plain path (`math`) takes what the
-    profile says of the fused kernel (of `machine`, else of the device that was recorded), times `slower`.
+    Every call of PyTorch's `scaled_dot_product_attention` that took its plain path (`math`), and every two
+    batched products with a softmax between them, take what the profile says of the fused kernel (of
+    `machine`, else of the device that was recorded), times `slower`.
     """
 
     name: ClassVar[str] = "fused-attention"
@@ -53,53 +50,45 @@ class FusedAttention(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """The traces with fused attention; none that is unfused is an error."""
         traces = with_run_times(traces)
-        if not any(unfused_calls(traces.body_at(i)).any() for i in range(traces.body_count)):
-            raise TraceError(f"{self}: no call of {UNFUSED}")
+        bodies = [traces.body_at(i) for i in range(traces.body_count)]
+        if not any(len(unfused_attention(body)) for body in bodies):
+            shapeless = sum(len(plain_rows(body)) for body in bodies)
+            raise TraceError(
+                f"{self}: {shapeless} calls of {PLAIN} do not say their shapes; record them"
+                if shapeless
+                else f"{self}: no call of {PLAIN}, and no softmax between two batched products"
+            )
         times = kernel_times(traces, self.machine, self.slower, self.name)
         return map_bodies(traces, lambda trace: _fused(trace, times))
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """How many calls were fused, over all bodies."""
         bodies = range(before.body_count)
-        return {"calls": sum(int(unfused_calls(before.body_at(i)).sum()) for i in bodies)}
-
-
-def unfused_calls(trace: Trace) -> Mask:
-    """Rows of the host that call attention on its plain path."""
-    return np.asarray(on_host(trace) & (names_of(trace) == UNFUSED), np.bool_)
+        return {"calls": sum(len(unfused_attention(before.body_at(i))) for i in bodies)}
 
 
 def _fused(trace: Trace, times: KernelTimes) -> Trace:
-    forward = SelectedCalls(trace, unfused_calls(trace)).call
+    calls = unfused_attention(trace)
+    forward = np.full(len(trace), -1, np.int64)
+    for number, call in enumerate(calls):
+        forward[call.rows] = number
     edges = trace.edges.where(trace.edges.kind == EdgeKind.AUTOGRAD)
     mine = edges.where((forward[edges.src] >= 0) & (forward[edges.dst] < 0))
     started = np.zeros(len(trace), np.bool_)
     started[mine.dst] = True
     backward = SelectedCalls(trace, started).call
-    call_of = dict(zip(mine.dst.tolist(), forward[mine.src].tolist(), strict=True))
-    rows_of_calls = np.unique(forward[forward >= 0])
-    calls = _calls(trace, rows_of_calls)
+    call_of = np.full(len(trace), -1, np.int64)
+    call_of[mine.dst] = forward[mine.src]
 
     def replacements() -> Iterator[Replacement]:
-        for i, row in enumerate(rows_of_calls.tolist()):
-            call = calls[i % len(calls)]
-            yield _replaced(trace, np.flatnonzero(forward == row), times, _forward(call))
-            parts = [b for b, f in call_of.items() if f == row]
-            rows = np.flatnonzero(np.isin(backward, parts))
+        gradients = np.where(backward >= 0, call_of[backward], -1)
+        for number, call in enumerate(calls):
+            yield _replaced(trace, call.rows, times, _forward(call))
+            rows = np.flatnonzero(gradients == number)
             if len(rows):
                 yield _replaced(trace, rows, times, _backward(call))
 
     return with_replacements(trace, replacements())
-
-
-def _calls(trace: Trace, rows: I64) -> list[Call]:
-    """The calls at these rows; those of the first steps, where later ones were recorded without shapes."""
-    calls = [c for c in recorded_calls(trace, rows) if all(map(c.tensor, range(3)))]
-    if not calls or len(rows) % len(calls):
-        raise TraceError(
-            f"fused-attention: {len(calls)} of {len(rows)} calls of {UNFUSED} say their shapes; record them"
-        )
-    return calls
 
 
 def _replaced(trace: Trace, rows: I64, times: KernelTimes, call: Call) -> Replacement:
@@ -110,38 +99,33 @@ def _replaced(trace: Trace, rows: I64, times: KernelTimes, call: Call) -> Replac
     return Replacement(rows, first_kernel(trace, rows), kernel_ns, host, int(trace.own_ns[host]))
 
 
-def _backend(call: Call) -> str:
+def _backend(call: AttentionCall) -> str:
     """The kernels that PyTorch would take."""
-    half = any(name in _inputs(call)[0].dtype for name in _HALF)
-    return "flash" if half and call.tensor(_MASK) is None else "efficient"
+    half = any(name in call.query.dtype for name in _HALF)
+    return "flash" if half and not call.masked else "efficient"
 
 
-def _inputs(call: Call) -> list[Operand]:
-    """Queries, keys and values."""
-    return [tensor for i in range(3) if (tensor := call.tensor(i)) is not None]
-
-
-def _forward(call: Call) -> Call:
+def _forward(call: AttentionCall) -> Call:
     """The fused operator of a call's queries, keys and values."""
     backend = _backend(call)
-    flags: list[Any] = [0.0, call.flag(_CAUSAL)]
+    flags: list[Any] = [0.0, call.causal]
     if backend == "efficient":
         flags = [None, True, *flags]
-    return _fused_call(f"{backend}_attention", [*_inputs(call)], flags)
+    return _fused_call(f"{backend}_attention", [call.query, call.key, call.value], flags)
 
 
-def _backward(call: Call) -> Call:
+def _backward(call: AttentionCall) -> Call:
     """Its gradients: those of the result, the three inputs, the result and the sums that were kept."""
     backend = _backend(call)
-    q, k, v = _inputs(call)
+    q, k, v = call.query, call.key, call.value
     sums = q._replace(shape=q.shape[:-1])
     flags: list[Any]
     if backend == "flash":
         tensors = [q, q, k, v, q, sums, None, None, None, None]
-        flags = [0.0, call.flag(_CAUSAL)]
+        flags = [0.0, call.causal]
     else:
         tensors = [q, q, k, v, None, q, sums, None, None]
-        flags = [0.0, [True] * 4, call.flag(_CAUSAL)]
+        flags = [0.0, [True] * 4, call.causal]
     return _fused_call(f"{backend}_attention_backward", tensors, flags)
 
 

@@ -27,6 +27,7 @@ from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 _STEP = "Optimizer.step#"
+_GRADIENT = "torch::autograd::AccumulateGrad"
 _EMPTY: I64 = np.zeros(0, np.int64)
 
 
@@ -71,7 +72,7 @@ class FusedOptimizer(Pass):
         call = None
         for step, rows in _rows_of(trace, unfused_steps(trace)):
             # Shapes may be recorded in the first step alone.
-            call = _fused_call(trace, rows) or call
+            call = _fused_call(trace, step, rows) or call
             kernel_ns = times.nanoseconds(call) if call else None
             if kernel_ns is None:
                 raise TraceError(
@@ -104,8 +105,11 @@ def _rows_of(trace: Trace, calls: I64) -> Iterator[tuple[int, I64]]:
         yield call, np.flatnonzero(owner == call)
 
 
-def _fused_call(trace: Trace, rows: I64) -> Call | None:
-    """The fused operator on the parameters that these rows change; None where they are not known."""
+def _fused_call(trace: Trace, step: int, rows: I64) -> Call | None:
+    """The fused operator on the parameters that these rows change; None where they are not known.
+
+    Kineto alone writes nothing of the tensors in lists: parameters are then what the step made gradients of.
+    """
     names = names_of(trace)[rows]
     update = next((name for name in FUSED_UPDATES if name in names), None)
     if update is None:
@@ -121,5 +125,16 @@ def _fused_call(trace: Trace, rows: I64) -> Call | None:
                 parameters.setdefault(
                     f"{number} {i}" if identity is None else str(identity), tensor
                 )
+    if not parameters:
+        parameters = {str(i): tensor for i, tensor in enumerate(_gradients(trace, step))}
     fused = FUSED_UPDATES[update]
     return Call(fused, [list(parameters.values())] * FUSED_LISTS[fused]) if parameters else None
+
+
+def _gradients(trace: Trace, step: int) -> Iterator[Operand]:
+    """The gradients that were made in the step of a row."""
+    same = (trace.step == trace.step[step]) & (names_of(trace) == _GRADIENT)
+    for call in recorded_calls(trace, np.flatnonzero(same)):
+        tensor = call.tensor(0)
+        if tensor is not None and tensor.shape:
+            yield tensor

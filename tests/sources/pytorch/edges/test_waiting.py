@@ -55,3 +55,20 @@ def test_a_full_launch_queue_blocks_the_host(recording):
     calls = np.flatnonzero(rank.line.is_host)
     assert timed.end[calls].max() > 10 * rank.line.end[calls].max()
     assert rank.waits.queue_depth == 1024
+
+
+def test_launches_with_many_arguments_fill_the_queue_with_fewer(recording):
+    """The queue is full at 800 launches: each later one returns as the device ends the kernel it works on."""
+    room, count = 800, 1400
+    recording.op("loop", 0, 100 * count)
+    for i in range(count):
+        blocked = i >= room
+        begin = 4 * i if not blocked else 4 * room + 400 * (i - room)
+        recording.call("cudaLaunchKernel", begin, 395 if blocked else 3, corr=i + 1)
+        recording.kernel(f"k{i}", 3000 + 400 * i, 399, corr=i + 1)
+    rank = recording.link()
+    calls = [r for r in range(len(rank.line)) if rank.names[r] == "cudaLaunchKernel"]
+    later = [r for r in calls if rank.line.duration[r] > 100_000][-300:]
+    assert (
+        max(rank.own_ns[later]) == 3_000
+    )  # as long as the others, and not the 395 µs that they wait

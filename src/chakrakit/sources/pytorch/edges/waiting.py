@@ -171,7 +171,14 @@ def _full_queue(line: Timeline, device: DeviceModel, host: HostModel, waits: Wai
         return
     cause, call = rows[late - depth - 1], calls[late]
     slack = line.end[call] - line.end[cause]
-    blocked = (slack >= -TOLERANCE_NS) & _is_blocked(line, call, cause, calls[calls >= 0])
+    long = line.duration[call] > _longest_free_launch(line, calls[calls >= 0])
+    blocked = long & (slack >= -TOLERANCE_NS) & (line.end[cause] > line.start[call])
+    queued = late - np.searchsorted(np.sort(line.start[rows]), line.end[call])
+    # Launches with many arguments take more room than others, so that fewer of them fill the queue.
+    freed = _last_ended(line, rows, line.end[call])
+    crowded = long & ~blocked & (queued > depth // 2) & (line.end[freed] > line.start[call])
+    cause = np.where(crowded, freed, cause)
+    blocked |= crowded
     host.wait_inside(cause[blocked], call[blocked])
     usual = _usual_launch(line, calls[calls >= 0])
     host.own_ns[call[blocked]] = np.minimum(usual, line.duration[call[blocked]])
@@ -200,10 +207,16 @@ def _usual_launch(line: Timeline, calls: I64) -> int:
     return int(np.median(line.duration[calls])) if len(calls) else 0
 
 
-def _is_blocked(line: Timeline, call: I64, cause: I64, calls: I64) -> Mask:
-    """Launches far longer than usual that returned just when a place in the queue became free."""
-    long = line.duration[call] > max(_BLOCKED_NS, _BLOCKED_FACTOR * _usual_launch(line, calls))
-    return long & (line.end[cause] > line.start[call])
+def _longest_free_launch(line: Timeline, calls: I64) -> int:
+    """What a launch takes at most that does not wait for a place in the queue."""
+    return max(_BLOCKED_NS, _BLOCKED_FACTOR * _usual_launch(line, calls))
+
+
+def _last_ended(line: Timeline, rows: I64, when: I64) -> I64:
+    """The row that ended last before each time; the first one where none had."""
+    by_end = rows[np.argsort(line.end[rows], kind="stable")]
+    place = np.searchsorted(line.end[by_end], when + TOLERANCE_NS, side="right") - 1
+    return by_end[np.maximum(place, 0)]
 
 
 def _queue_depth(line: Timeline, rows: I64, calls: I64) -> int:
@@ -212,7 +225,7 @@ def _queue_depth(line: Timeline, rows: I64, calls: I64) -> int:
     if len(rows) <= QUEUE_DEPTH or not len(launched):
         return QUEUE_DEPTH
     length = line.duration[calls[launched]]
-    long = launched[length > max(_BLOCKED_NS, _BLOCKED_FACTOR * int(np.median(length)))]
+    long = launched[length > _longest_free_launch(line, calls[launched])]
     begun = np.searchsorted(np.sort(line.start[rows]), line.end[calls[long]])
     depths = (long - begun)[(long - begun > QUEUE_DEPTH // 2) & (long - begun < 2 * QUEUE_DEPTH)]
     return int(np.median(depths)) if len(depths) else QUEUE_DEPTH
