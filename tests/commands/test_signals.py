@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 import chakrakit.commands
+import chakrakit.core
 from support.interrupting import run
 from support.other_commands import OTHERS
 from support.writing_commands import COMMANDS, WITH_PYTORCH, make_inputs
@@ -25,3 +29,25 @@ def test_signals_at_random_moments_leave_whole_outputs(tmp_path: Path) -> None:
     make_inputs(inputs)
     commands = list((COMMANDS | OTHERS).values())
     assert run(commands, inputs, len(commands), seed=1) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_core_is_loaded_comes_a_moment_later(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception that goes through the core's own loading would abort the process."""
+    sent: Queue[tuple[int, int]] = Queue()
+    monkeypatch.setattr(chakrakit.core.__spec__, "_initializing", True)
+    monkeypatch.setattr("os.kill", lambda *what: sent.put(what))
+    monkeypatch.setattr(chakrakit.commands, "_told", [])
+    chakrakit.commands._end(number, None)
+    assert sent.get() == (os.getpid(), number)
+
+
+def test_a_command_told_to_end_ends_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chakrakit.commands, "_told", [])
+    monkeypatch.setattr("sys.unraisablehook", None)
+    with pytest.raises(SystemExit, match="143"):
+        chakrakit.commands._end(signal.SIGTERM, None)
+    with pytest.raises(KeyboardInterrupt):
+        chakrakit.commands._end(signal.SIGINT, None)

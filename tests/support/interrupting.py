@@ -47,7 +47,7 @@ class Command:
     varies: bool = False
     """Two runs differ, as measurements do: then the new output is known by its names of files."""
     resumes: bool = False
-    """What is done is kept and not done again: a second run ends with the new output."""
+    """What is done is kept, or is steps of which each is whole: a second run ends with the new output."""
     prints: bool = False
     """It writes no file."""
     serves: bool = False
@@ -182,8 +182,9 @@ def _run(words: list[str]) -> None:
     from chakrakit.commands import main
 
     code: object = 1
+    sys.argv[1:] = words
     try:
-        main(words)
+        main()
         code = 0
     except SystemExit as end:
         code = end.code or 0

@@ -24,6 +24,8 @@ class NsysFile:
         self._strings: dict[str, int] = {}
         self._old = old
         graph = "" if old else ", graphNodeId"
+        copied = "" if old else ", virtualAddress, copyCount"
+        self._copied = () if old else (None, 1)
         self._graph = () if old else (None,)
         device = "start, end, deviceId, contextId, streamId, correlationId, globalPid"
         for table, columns in {
@@ -33,7 +35,7 @@ class NsysFile:
             "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, nameId, returnValue",
             "CUPTI_ACTIVITY_KIND_KERNEL": f"{device}, demangledName, shortName, gridX, gridY, gridZ, "
             f"blockX, blockY, blockZ{graph}",
-            "CUPTI_ACTIVITY_KIND_MEMCPY": f"{device}, bytes, copyKind, srcKind, dstKind{graph}",
+            "CUPTI_ACTIVITY_KIND_MEMCPY": f"{device}, bytes, copyKind, srcKind, dstKind{graph}{copied}",
             "CUPTI_ACTIVITY_KIND_MEMSET": f"{device}, bytes, value, memKind{graph}",
             "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": f"{device}, syncType, eventId, eventSyncId",
             "NVTX_EVENTS": "start, end, eventType, text, textId, globalTid, domainId",
@@ -97,6 +99,7 @@ class NsysFile:
                 int(trace.bytes[e]),
                 *kinds,
                 *self._graph,
+                *self._copied,
             )
         elif kind == Kind.MEMSET:
             memory = _MEMORIES[name.split("(")[1].rstrip(")")]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from chakrakit.sources.pytorch.read import Kind, Kineto
 from chakrakit.trace.model.wire import field_bytes, varint
+from support.rocpd_schema import lay_out
 
 _CATEGORIES = {
     Kind.CALL: ("HIP_RUNTIME_API_EXT", "hip_api"),
@@ -24,6 +25,10 @@ _COPIES = {
 }
 _GPU, _CPU = 4, 0
 """Numbers of agents: the first GPU comes after the CPUs of a node."""
+_NODE = 2_269_219_937
+"""A node's id is the hash of its machine's id."""
+_NUMBER = "_0198a7b6_0f2e_7cc1_9f3a_5be1d0c3a977"
+"""What stands behind the names of tables: a UUID of the recording."""
 
 
 class Event(NamedTuple):
@@ -68,88 +73,114 @@ def _size(trace: Kineto, column: str, event: int) -> tuple[int, ...]:
 
 
 class RocpdFile:
-    """A database of schema 3, or of 4 with times and places in tables of their own."""
+    """A database as rocprofv3 fills it: of schema 3, or of 4 with times and places in tables of their own.
 
-    def __init__(self, path: Path, schema: int = 3, number: str = "_0198a7b6") -> None:
+    Processes, threads and agents go by the numbers that the system gives them; ids of streams and queues
+    begin with 0, the default one.
+    """
+
+    def __init__(self, path: Path, schema: int = 3, number: str = _NUMBER) -> None:
         self._to, self._schema, self._number = sqlite3.connect(path), schema, number
         self._to.execute("pragma synchronous = off")  # nobody pulls the plug on a test
-        self._strings: dict[str, int] = {}
-        places = "track_id" if schema == 4 else "nid, pid, tid"
-        on = "" if schema == 4 else ", agent_id, queue_id, stream_id"
-        lane = "" if schema == 4 else ", queue_id, stream_id"
-        times = "start_id, end_id" if schema == 4 else "start, end"
-        sizes = ", ".join(f"{part}_size_{axis}" for part in ("grid", "workgroup") for axis in "xyz")
-        for table, columns in {
-            "metadata": "tag, value",
-            "string": "string",
-            "info_node": "hostname",
-            "info_process": "nid, pid",
-            "info_thread": "nid, pid, tid",
-            "info_agent": "nid, pid, type, absolute_index, name, product_name",
-            "info_category": "name",
-            "info_kernel_symbol": "kernel_name, display_name",
-            "event": "category_id, stack_id, parent_stack_id, correlation_id, extdata",
-            "timestamp": "value",
-            "track": "nid, pid, tid, agent_id, queue_id, stream_id",
-            "region": f"{places}, {times}, name_id, event_id",
-            "kernel_dispatch": f"{places}{on}, {times}, kernel_id, {sizes}, event_id",
-            "memory_copy": f"{places}{lane}, {times}, name_id, dst_agent_id, src_agent_id, size, event_id",
-            "memory_allocate": f"{places}, {times}, size",
-        }.items():
-            self._to.execute(
-                f"create table rocpd_{table}{number} (id integer primary key, {columns})"
-            )
-            # Tools ask views without the number, which is not where the rows are.
-            view = f"create view if not exists rocpd_{table} as select * from rocpd_{table}{number}"
-            self._to.execute(view)
-        self._add("info_node", "box")
-        self._add("info_agent", 1, 1, "CPU", _CPU, "EPYC", "EPYC", id=_CPU)
-        self._add("info_agent", 1, 1, "GPU", _GPU, "gfx942", "MI300X", id=_GPU)
+        self._place: dict[str, object] = {}
+        self._code = self._dispatched = 0
+        self._there: dict[tuple[object, ...], int] = {}
+        lay_out(self._to, schema, number)
+        self._add("info_node", id=_NODE, hash=_NODE, machine_id="box", hostname="box")
 
-    def _add(self, table: str, *values: object, id: int | None = None) -> int:
-        marks = ",".join("?" * (len(values) + 1))
-        sql = f"insert into rocpd_{table}{self._number} values ({marks})"
-        return int(self._to.execute(sql, (id, *values)).lastrowid or 0)
+    def _add(self, table: str, **values: object) -> int:
+        named = {"id": values.pop("id")} if values.get("id") is not None else {}
+        named |= {name: value for name, value in values.items() if value is not None}
+        columns, marks = ", ".join(f'"{n}"' for n in named), ",".join("?" * len(named))
+        sql = f"insert into rocpd_{table}{self._number} ({columns}) values ({marks})"
+        return int(self._to.execute(sql, tuple(named.values())).lastrowid or 0)
 
-    def _string(self, text: str, table: str = "string") -> int:
-        if (key := f"{table} {text}") not in self._strings:
-            same = (text, text) if table == "info_kernel_symbol" else (text,)
-            self._strings[key] = self._add(table, *same)
-        return self._strings[key]
+    def _once(self, table: str, **values: object) -> int:
+        if (key := (table, *values.items())) not in self._there:
+            self._there[key] = self._add(table, **values)
+        return self._there[key]
+
+    def _string(self, text: str) -> int:
+        return self._once("string", string=text)
 
     def write(self, trace: Kineto, pid: int = 77) -> None:
         """One process."""
-        process = self._add("info_process", 1, pid)
+        self._place = {"nid": _NODE, "pid": pid}
+        self._add("info_process", id=pid, nid=_NODE, ppid=1, pid=pid, command="python train.py")
+        for number, kind, name in ((_CPU, "CPU", "EPYC"), (_GPU, "GPU", "gfx942")):
+            self._add(
+                "info_agent", id=number, **self._place, type=kind, absolute_index=number,
+                logical_index=number, type_index=0, name=name,
+                product_name="MI300X" if kind == "GPU" else name,
+            )  # fmt: skip
+        for table in ("stream", "queue"):
+            self._once(f"info_{table}", id=0, **self._place)
+        self._code = self._add("info_code_object", **self._place, agent_id=_GPU, uri="memory://77")
+        self._string("")
         for event in events_of(trace):
-            self._event(event, process)
+            self._event(event)
 
-    def _event(self, event: Event, process: int) -> None:
+    def _event(self, event: Event) -> None:
         category = _CATEGORIES[event.kind][0]
         is_range = event.kind == Kind.ANNOTATION
-        message = f'{{"message":"{event.name}"}}' if is_range else "{}"
-        kind = self._string(category, "info_category" if self._schema == 4 else "string")
-        number = self._add("event", kind, event.correlation, 0, 0, message)
+        kind = (
+            self._once("info_category", name=category)
+            if self._schema == 4
+            else self._string(category)
+        )
+        number = self._add(
+            "event",
+            category_id=kind,
+            stack_id=event.correlation,
+            parent_stack_id=event.correlation,
+            correlation_id=0,
+            extdata=f'{{"message":"{event.name}"}}' if is_range else None,
+        )
         on_device = event.kind in (Kind.KERNEL, Kind.MEMCPY)
-        lane = (2, event.stream) if on_device else ()
-        thread = self._add("info_thread", 1, process, event.tid)
-        agent = (_GPU,) if event.kind == Kind.KERNEL else ()
-        if self._schema == 4:
-            full = (*(agent or (None,)), *(lane or (None, None)))
-            where: tuple[object, ...] = (self._add("track", 1, process, thread, *full),)
-            times = tuple(self._add("timestamp", t) for t in (event.start, event.end))
-        else:
-            where, times = (1, process, thread, *agent, *lane), (event.start, event.end)
+        thread = self._once("info_thread", id=event.tid, **self._place, tid=event.tid)
+        where: dict[str, object] = {**self._place, "tid": thread}
+        if on_device:
+            where["stream_id"] = self._once("info_stream", id=event.stream, **self._place)
         if event.kind == Kind.KERNEL:
-            symbol = self._string(event.name, "info_kernel_symbol")
-            items = [n * per for n, per in zip(event.grid, event.block, strict=True)]
-            self._add("kernel_dispatch", *where, *times, symbol, *items, *event.block, number)
+            queue = self._once("info_queue", id=2, **self._place)
+            where |= {"agent_id": _GPU, "queue_id": queue}
+        times: dict[str, object] = {"start": event.start, "end": event.end}
+        if self._schema == 4:
+            where = {"track_id": self._once("track", **where)}
+            times = {
+                f"{side}_id": self._add("timestamp", value=value, phase=phase, **where)
+                for phase, (side, value) in enumerate(times.items(), 1)
+            }
+        self._row(event, {**where, **times, "event_id": number})
+
+    def _row(self, event: Event, facts: dict[str, object]) -> None:
+        if event.kind == Kind.KERNEL:
+            symbol = self._once(
+                "info_kernel_symbol",
+                **self._place,
+                code_object_id=self._code,
+                kernel_name=event.name,
+                display_name=event.name,
+            )
+            for axis, blocks, per in zip("xyz", event.grid, event.block, strict=True):
+                facts |= {f"grid_size_{axis}": blocks * per, f"workgroup_size_{axis}": per}
+            self._dispatched += 1
+            none = self._string("")
+            self._add(
+                "kernel_dispatch",
+                kernel_id=symbol,
+                dispatch_id=self._dispatched,
+                region_name_id=none,
+                **facts,
+            )
         elif event.kind == Kind.MEMCPY:
-            ends = (_CPU, _GPU) if event.name.endswith("HOST") else (_GPU, _CPU)
-            name = self._string(event.name)
-            self._add("memory_copy", *where, *times, name, *ends, event.bytes, number)
+            to, source = (_CPU, _GPU) if event.name.endswith("HOST") else (_GPU, _CPU)
+            ends = {"dst_agent_id": to, "src_agent_id": source, "size": event.bytes}
+            self._add("memory_copy", name_id=self._string(event.name), **ends, **facts)
         else:
+            is_range = event.kind == Kind.ANNOTATION
             name = self._string("roctxThreadRangeA" if is_range else event.name)
-            self._add("region", *where, *times, name, number)
+            self._add("region", name_id=name, **facts)
 
     def close(self) -> None:
         self._to.commit()

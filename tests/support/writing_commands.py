@@ -168,7 +168,7 @@ _ALL = [
     Command("get", ("get", "one", "--from", "{in}/library", "-o", "{out}/o")),
     Command("live", ("live", "{in}/program.py", "-o", "{out}/o"), Old.folder("other")),
     Command("conformance", ("conformance", "-o", "{out}/o")),
-    Command("demo", ("demo", "-o", "{out}/o")),
+    Command("demo", ("demo", "-o", "{out}/o"), resumes=True),
     Command("study", ("study", "A23", "--quick", "-o", "{out}/o", "--jobs", "2"), varies=True, resumes=True),
     Command("sweep-workers", ("sweep", "{in}/study.yaml", "-o", "{out}/o", "--jobs", "2"), varies=True,
             resumes=True),

@@ -137,6 +137,8 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         arguments = [a for a in typed if a != "--debug"]  # wherever it stands
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _end)
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                signal.signal(signal.SIGINT, _end)
         if argv is None and typed and not {"-h", "--help", "--version"}.intersection(typed):
             from chakrakit.start_up import keep_pandas_out
 
@@ -181,8 +183,21 @@ _told: list[int] = []
 """The signals that told this process to end."""
 
 
+_AGAIN_S = 0.05
+
+
 def _end(number: int, _frame: object) -> None:
     """End by an exception; what half-made objects say while they are let go of is nobody's business."""
     _told.append(number)
+    if _core_is_loading():  # an exception in there would abort the process: a moment later
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)).start()
+        return
     sys.unraisablehook = lambda unraisable: None
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     raise SystemExit(128 + number)
+
+
+def _core_is_loading() -> bool:
+    spec = getattr(sys.modules.get("chakrakit.core"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))

@@ -52,9 +52,21 @@ def convert(
     from chakrakit.trace.storage import read, write
 
     if options["portable"]:
-        traces, _ = transform(read(path), [parse("portable")])
-        return Converted(write(traces, target))
+        traces, report = transform(read(path), [parse("portable")])
+        return Converted(write(traces, target), _notes(report.applied[0].notes))
     return Converted(convert_files(path, target, progress_of(options)))
+
+
+def _notes(spans: dict[str, Any]) -> list[str]:
+    """Says how much longer ASTRA-sim would take, where it is more than a hundredth."""
+    run, serial = spans["makespan_ns"], spans["one_at_a_time_ns"]
+    if serial <= 1.01 * run:
+        return []
+    return [
+        f"ASTRA-sim runs one node of the host and one of the device at a time, {serial / 1e6:,.3f} ms "
+        f"instead of {run / 1e6:,.3f}; `chakra transform --pass 'portable{{one_at_a_time=true}}'` joins what "
+        "overlaps"
+    ]
 
 
 @command_of(convert)
@@ -81,4 +93,6 @@ def command(*, target: str, json: Json = False, **options: Any) -> None:
         return print_json(converted)
     for name, count in converted.left_out.items():
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
+    for note in converted.notes:
+        click.echo(f"note: {note}", err=True)
     return None

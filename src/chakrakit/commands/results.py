@@ -31,6 +31,8 @@ class Converted(Result, msgspec.Struct):
 
     left_out: dict[str, int]
     """Name → how many values the target's format has no place for."""
+    notes: list[str] = msgspec.field(default_factory=list)
+    """What else a reader of the target should know."""
 
 
 class QueryResult(Result, msgspec.Struct):

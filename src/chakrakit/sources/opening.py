@@ -37,7 +37,13 @@ class Raw:
         """What it is, in words: `8 recordings of PyTorch's observer or Kineto`."""
         if self.workload is not None:
             return f"a workload of {self.workload.name}"
-        counts = Counter(str(r.format) for r in self.recordings if r.format is not None)
+        # The tables of an export to Parquet are one recording.
+        places = {
+            (str(r.format), r.path.parent if r.path.suffix == ".parquet" else r.path)
+            for r in self.recordings
+            if r.format is not None
+        }
+        counts = Counter(name for name, _ in places)
         return ", ".join(
             f"{n} recording{'s' * (n > 1)} of {name}" for name, n in counts.most_common()
         )

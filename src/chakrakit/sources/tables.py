@@ -6,6 +6,7 @@ that is not there has no rows, a column that is not there has no values.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,9 @@ PARQUET = b"PAR1"
 """How a Parquet file begins."""
 _MOST = 1 << 63
 """Numbers from -_MOST up to, not including, _MOST fit into 64 bits."""
+_BETWEEN = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*\n)"
+_VIRTUAL = re.compile(rf"{_BETWEEN}*create{_BETWEEN}+virtual\b", re.IGNORECASE)
+"""How a table is declared whose rows a program gives; a column of another may be called `virtualAddress`."""
 _MOST_ANSWERS = 2
 """Answers that are kept: reading one part of all processes uses one table or two."""
 Answer = TypeVar("Answer")
@@ -107,10 +111,8 @@ class SqliteTables(Tables):
         super().__init__(path)
 
     def _columns(self) -> dict[str, set[str]]:
-        rows = self._execute(
-            "select name from sqlite_master where type = 'table' and sql not like '%virtual%'"
-        )
-        names = [str(name) for (name,) in rows]
+        rows = self._execute("select name, sql from sqlite_master where type = 'table'")
+        names = [str(name) for name, sql in rows if not _VIRTUAL.match(str(sql))]
         return {
             name: {str(r[1]) for r in self._execute(f"pragma table_info({_quoted(name)})")}
             for name in names

@@ -16,6 +16,7 @@ from chakrakit.errors import FormatError
 from chakrakit.insight import analyze
 from chakrakit.sources import link
 from chakrakit.sources.nsys import read_processes
+from chakrakit.sources.opening import raw_at
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import Kind, Kineto, read_bytes, read_kineto
 from support.commands import data
@@ -148,6 +149,9 @@ def test_a_folder_of_parquet_tables_is_the_same_export(tmp_path: Path, monkeypat
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     export(tmp_path / "a.sqlite", kineto())
     folder = parquet_tables(tmp_path / "a.sqlite", tmp_path / "a_pqtdir")
+    raw = raw_at(folder)
+    assert raw is not None
+    assert raw.description == "1 recording of Nsight Systems"
     infos = [data("info", path) for path in (tmp_path / "a.sqlite", folder)]
     assert [info["nodes"] for info in infos] == [infos[0]["nodes"]] * 2
     assert infos[0]["communication"] == infos[1]["communication"]

@@ -9,6 +9,7 @@ import pytest
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.nsys import is_export, open_tables
+from chakrakit.sources.tables import _VIRTUAL
 
 
 @pytest.fixture
@@ -76,3 +77,11 @@ def test_other_sqlite_files_and_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello " * 100)
     with pytest.raises(FormatError, match="cannot be read"), open_tables(tmp_path / "text"):
         pass
+
+
+@pytest.mark.parametrize("between", [" ", "\t", "/* a */ ", " -- a\n"])
+def test_tables_whose_rows_a_program_gives_are_left_alone(between: str) -> None:
+    """A column may be called `virtualAddress`, as one of Nsight's copies is."""
+    plain = "CREATE TABLE copies (start, virtualAddress)"
+    assert not _VIRTUAL.match(plain)
+    assert _VIRTUAL.match(f"CREATE{between}VIRTUAL TABLE t USING fts5(x)")

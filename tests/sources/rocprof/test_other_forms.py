@@ -19,6 +19,7 @@ from chakrakit.sources.pytorch.read import Kind, Kineto, read_bytes, read_kineto
 from chakrakit.sources.rocpd import read_processes as read_rocpd
 from support.commands import data
 from support.paths import DATA
+from support.perfetto_file import sdk_trace
 from support.rocm_files import RocpdFile, perfetto_trace
 
 RECORDED = LinkOptions(as_recorded=True)
@@ -42,6 +43,13 @@ def pftrace(folder: Path) -> Path:
     return path
 
 
+def sdk_pftrace(folder: Path) -> Path:
+    pytest.importorskip("perfetto")
+    path = folder / "77_results.pftrace"
+    path.write_bytes(sdk_trace(kineto()))
+    return path
+
+
 def packed(folder: Path) -> Path:
     path = folder / "results.db.gz"
     path.write_bytes(gzip.compress(database(folder).read_bytes()))
@@ -54,6 +62,7 @@ FORMS: dict[str, Callable[[Path], Path]] = {
     "rocpd, schema 4": lambda folder: database(folder, 4),
     "rocpd, gzipped": packed,
     "Perfetto": pftrace,
+    "Perfetto, by its own package": sdk_pftrace,
 }
 
 
@@ -75,7 +84,7 @@ def work(trace: Kineto) -> Counter[tuple[str, int, int, int]]:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_kineto_s_kernels_and_launches(form: str, tmp_path: Path) -> None:
     path = FORMS[form](tmp_path)
-    (ours,) = read_perfetto(path.read_bytes()) if form == "Perfetto" else read_rocpd(path)
+    (ours,) = read_perfetto(path.read_bytes()) if "Perfetto" in form else read_rocpd(path)
     assert work(ours) == work(kineto())
     _, report = link([path], RECORDED)
     (rank,) = report.ranks
@@ -103,7 +112,7 @@ def test_two_recordings_in_one_database_are_two_ranks(tmp_path: Path) -> None:
     assert [work(process) for process in read_rocpd(path)] == 2 * [work(kineto())]
 
 
-@pytest.mark.parametrize("form", ["rocpd", "Perfetto"])
+@pytest.mark.parametrize("form", ["rocpd", "Perfetto", "Perfetto, by its own package"])
 def test_one_command_opens_it_with_the_kernels_time(form: str, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))

@@ -34,7 +34,7 @@ def astra_step(binary: str, machine: str, path: Path, seconds: float) -> float:
     """The step in ns that ASTRA-sim's analytical program at `binary` predicts for a bundle."""
     traces = read(path)
     if isinstance(traces, Run):  # others have plain dependencies already
-        traces, _ = transform(traces, [parse("portable")])
+        traces, _ = transform(traces, [parse("portable{one_at_a_time=true}")])
     with tempfile.TemporaryDirectory() as folder:
         words = [binary, *_files(traces, load_machine(machine), Path(folder))]
         try:

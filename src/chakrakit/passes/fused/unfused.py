@@ -23,8 +23,9 @@ _MASK, _CAUSAL = 3, 5
 _SOFTMAX = "aten::_softmax"
 _PRODUCTS = {"aten::bmm": 0, "aten::baddbmm": 1}
 """Batched products, and at which place their first factor is."""
-_MASKING = ("aten::masked_fill", "aten::masked_fill_", "aten::add", "aten::add_", "aten::where")
-"""What programs hide tokens by, between the first product and the softmax."""
+_HIDING = ("aten::masked_fill", "aten::add", "aten::where")
+_MASKING = (*_HIDING, *(f"{name}_" for name in _HIDING))
+"""What programs hide tokens by, between the first product and the softmax, in place or not."""
 
 
 class AttentionCall(NamedTuple):

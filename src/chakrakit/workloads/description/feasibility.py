@@ -47,6 +47,8 @@ _ENDS = 2
 """Embedding and head count as two more layers, which matters for models of few layers."""
 _LARGEST = 1 << 40
 """The largest number in a model or step, a trillion; products of a few of them are checked separately."""
+_WIDEST = 8.0
+"""Of the logarithms of lengths: one length is then 3,000 times another; recorded ones have 1 to 2."""
 _MOST_OPERATIONS = 1 << 62
 """Operations of one pass must fit a signed 64-bit number, with a factor of two to spare."""
 _POSITIVE = {
@@ -63,6 +65,10 @@ def out_of_bounds(w: Workload) -> Iterator[str]:
         for part in (layer.mixer, layer.ffn, getattr(layer.mixer, "index", None)):
             yield from _numbers(part) if part is not None else ()
     yield from _numbers(w.step)
+    yield from _numbers(w.step.lengths)
+    yield from _numbers(w.step.samples)
+    if not 0 <= w.step.lengths.sigma <= _WIDEST:
+        yield f"sigma is {w.step.lengths.sigma}; it must be a number from 0 to {_WIDEST:g}"
     yield from _degrees(w.plan)
     layers = getattr(w.model, "layers", 1)
     if layers > MOST_LAYERS:
@@ -231,8 +237,8 @@ def _blocks(w: Workload) -> Iterator[str]:
         yield f"context blocks is for attention that meets all keys, unlike layers of {w.model.name}"
     if plan.ep > 1:
         yield f"context blocks and ep {plan.ep} together are not built; use ep 1, or another context"
-    if plan.block < 1:
-        yield f"block is {plan.block}; it is a number of tokens, 1 or more"
+    if not 1 <= plan.block <= _LARGEST:
+        yield f"block is {plan.block}; it is a number of tokens, 1 or more, and at most {_LARGEST:,}"
     if not plan.key_pairs >= 0:
         yield f"key_pairs is {plan.key_pairs}; it is a number of query–key pairs, 0 or more"
     for name, value in lists.items():

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import F64
+from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Lengths, Step
+
+_MOST_DOCUMENTS = 1 << 16
+"""Of one sequence: the longest contexts have ten million tokens, 150 for each of so many documents."""
 
 
 def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> F64:
@@ -35,8 +39,14 @@ def packed_documents(step: Step, replica: int, number: int) -> list[F64]:
 def _filling(lengths: Lengths, seq: int, rng: np.random.Generator) -> F64:
     """Lengths of documents that fill a sequence; the last is cut."""
     mean = lengths.mean or seq
-    drawn = document_lengths(lengths, mean, max(4, 4 * seq // mean), rng)
+    wanted = min(max(4, 4 * seq // mean), _MOST_DOCUMENTS)
+    drawn = document_lengths(lengths, mean, wanted, rng)
     while drawn.sum() < seq:
+        if len(drawn) > _MOST_DOCUMENTS:
+            raise ConfigError(
+                f"a sequence of {seq:,} tokens has more than {_MOST_DOCUMENTS:,} documents; use a "
+                "larger mean, or a smaller sigma"
+            )
         drawn = np.concatenate([drawn, document_lengths(lengths, mean, len(drawn), rng)])
     ends = np.minimum(np.cumsum(drawn), seq)
     sizes = np.diff(np.concatenate([[0.0], ends]))
