@@ -45,6 +45,8 @@ def query(
 ) -> QueryResult:
     """Ask with SQL (DuckDB): one SELECT over nodes, edges, collectives, calls, messages, ranks, groups.
 
+    A run's counters (`power`, `telemetry`, …) are tables as well.
+
     Examples
     --------
     >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
@@ -83,6 +85,7 @@ def command(
                  is_send, comm_size
     ranks        rank, body, scale, groups, peers, timing
     groups       "group", rank
+    …            a run's counters by their names: power, memory, telemetry
 
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"

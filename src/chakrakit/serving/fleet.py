@@ -281,9 +281,20 @@ class Fleet:
                 yield a, b
 
     def _handovers(self) -> list[Handover]:
-        """How caches move from the engines of each kind to those of each, in that order."""
-        kinds = range(len(self.specs))
-        return [self._handover(source, target) for source in kinds for target in kinds]
+        """How caches move from the engines of each kind to those of each, in that order; none where none do.
+
+        Kinds that are alike in what a move depends on, as where engines are listed one by one, share it.
+        """
+        roles = {spec.role for spec in self.specs}
+        if "decode" not in roles and not callable(getattr(self.policy, "migrate", None)):
+            return []
+        alike = [
+            (session.machine.name, session.model.name, spec.tp, spec.size)
+            for spec, session in zip(self.specs, self.sessions, strict=True)
+        ]
+        first = {key: number for number, key in reversed(list(enumerate(alike)))}
+        ways = {(a, b): self._handover(first[a], first[b]) for a in first for b in first}
+        return [ways[a, b] for a in alike for b in alike]
 
     def _handover(self, source: int, target: int) -> Handover:
         """From engines of one kind to those of another: between nodes, unless one holds all of a machine's.

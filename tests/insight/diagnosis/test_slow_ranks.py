@@ -108,3 +108,17 @@ def test_a_link_that_is_merely_shared_is_full_at_its_bandwidth():
     full = [(rate, bandwidth) for rate, bandwidth in rates if rate != -1]
     assert full
     assert [rate for rate, _ in full] == pytest.approx([bandwidth for _, bandwidth in full])
+
+
+@pytest.mark.parametrize(("first", "words"), [(0, "from the first step"), (3, "since step 3")])
+def test_of_few_steps_it_is_said_from_which_on_a_rank_is_slow(first: int, words: str) -> None:
+    spent = np.full((4, 6), 1e9)
+    spent[2, first:] *= 1.4
+    number = np.arange(6)
+    ranks = [
+        RankPace(r, number, number * 10**9, spent[r], b"same", by_name=spent[r].sum() * np.ones(20))
+        for r in range(4)
+    ]
+    (one,) = slow_ranks(ranks)
+    assert (one.rank, one.since_step, one.factor) == (2, first, pytest.approx(1.4))
+    assert one.detail.endswith(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +113,29 @@ def test_an_order_of_ones_own_and_a_stream() -> None:
 def test_directives_that_do_not_fit_say_why(directives: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ck.transform(generated(data="zero1"), directives)
+
+
+def test_directives_on_a_trace_from_a_file_give_what_they_give_in_memory(tmp_path: Path) -> None:
+    """A file of one rank has no columns of communication, which generated traces in memory have."""
+    made = generated(data="zero1")
+    ck.write(made, tmp_path / "global")
+    file = ck.read(tmp_path / "global")
+    for passes in (
+        ["replicate{ranks=4}", "shard{what=parameters}"],
+        ["place{stages=[2, 2]}", "order{schedule=1f1b}", "replicate{ranks=2}"],
+    ):
+        read, kept = (ck.transform(traces, passes).traces for traces in (file, made))
+        for rank in kept.bindings:
+            assert nodes(read.trace(rank)) == nodes(kept.trace(rank))
+        times = [
+            ck.simulate(t, "dgx-h100", compute="roofline").summary.makespan_s for t in (read, kept)
+        ]
+        assert times[0] == times[1]
+
+
+def test_a_stream_for_names_that_no_node_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no node's name matches 'all_reduse'"):
+        ck.transform(generated(data="ddp", dp=2), ["stream{match=all_reduse, to=9}"])
 
 
 def test_the_report_says_how_many_ranks_there_are_and_what_one_reduces():

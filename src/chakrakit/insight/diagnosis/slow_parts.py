@@ -130,8 +130,27 @@ def _slow_in_all_work(peers: Sequence[RankPace]) -> Iterable[Culprit]:
         slow = float(usual[mine > np.log(factor) / 2].sum()) if factor > 1 else 0.0
         errors = np.log(factor) * np.sqrt(len(mine)) / noise
         if factor >= LEAST_RANK_FACTOR and errors >= SURE and slow >= MOST_OF_IT * usual.sum():
-            since = int(rank.step[0]) if len(rank.step) else None
-            yield _rank_culprit(rank.rank, factor, since, None, True)
+            since, factor = _onset(rank, peers, factor)
+            first = int(rank.step[0]) if len(rank.step) else None
+            yield _rank_culprit(rank.rank, factor, since, None, since == first)
+
+
+def _onset(rank: RankPace, peers: Sequence[RankPace], factor: float) -> tuple[int | None, float]:
+    """From which of few steps on a rank that is slow over the run is so, and by what factor from then on.
+
+    Steps before count as usual where they lag by less than half of what the slowest does.
+    """
+    if not len(rank.step):
+        return None, factor
+    spent = np.stack([p.compute_ns for p in peers])
+    if not (spent > 0).all():
+        return int(rank.step[0]), factor
+    lag = np.log(rank.compute_ns / np.median(spent, axis=0))
+    slow = lag > lag.max() / 2
+    first = int(np.argmax(slow))
+    if first == 0 or not slow[first:].all():
+        return int(rank.step[0]), factor
+    return int(rank.step[first]), float(np.exp(lag[first:].mean()))
 
 
 def _spread(lag: F64) -> float:

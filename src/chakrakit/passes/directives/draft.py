@@ -86,6 +86,9 @@ class Draft:
                 data[name] = pa.array(values, pa.string()).dictionary_encode()
             else:
                 data[name] = pa.array(values, kind)
+        # A global trace that was read from a file has no columns of communication.
+        for name in dict.fromkeys(n for row in self.rows for n in row if n not in self.types):
+            data[name] = pa.array([row.get(name) for row in self.rows])
         inside = [e for e in self.edges if e[0] in place and e[1] in place]
         pairs = np.array([(place[e[0]], place[e[1]]) for e in inside], np.int32).reshape(-1, 2)
         kinds, forms = (np.array([e[k] for e in inside], np.int8) for k in (2, 3))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chakrakit.arrays import Mask
 from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass, map_bodies, texts_of
 from chakrakit.trace.model import Trace
@@ -36,11 +37,19 @@ class Stream(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """Returns the traces with those nodes on the stream."""
+        if not any(self._chosen(traces.body_at(n)).any() for n in range(traces.body_count)):
+            raise ConfigError(
+                f"stream: no node's name matches {self.match!r}; `chakra query TRACES 'select distinct name "
+                "from nodes'` lists the names"
+            )
         return map_bodies(traces, self._moved)
 
-    def _moved(self, trace: Trace) -> Trace:
+    def _chosen(self, trace: Trace) -> Mask:
         pattern = re.compile(self.match)
-        chosen = np.array([bool(pattern.search(n)) for n in texts_of(trace, "name").tolist()])
+        return np.array([bool(pattern.search(n)) for n in texts_of(trace, "name").tolist()])
+
+    def _moved(self, trace: Trace) -> Trace:
+        chosen = self._chosen(trace)
         stream = trace.column("stream", 0).copy()
         stream[chosen] = self.to
         moved = trace.with_columns({"stream": stream})
