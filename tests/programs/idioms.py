@@ -1,4 +1,4 @@
-# ruff: noqa: B905, E501, N812, N817, UP031 - written as their sources are
+# ruff: noqa: B905, E501, N812, N817, PTH107, UP031 - written as their sources are
 """Small programs in the manner of public ones: `python idioms.py NAME` trains or infers for three steps.
 
 Each is named after its source, whose idioms it keeps: how devices are chosen, data loaded, losses logged and
@@ -401,6 +401,93 @@ def forward_forward():
 
 
 # --- PyTorch's tutorials and recipes ---------------------------------------------------------------
+
+
+@program("pytorch/examples time_sequence_prediction/train.py (LBFGS)")
+def time_sequence():
+    class Sequence(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm1, self.lstm2 = nn.LSTMCell(1, 51), nn.LSTMCell(51, 51)
+            self.linear = nn.Linear(51, 1)
+
+        def forward(self, inputs):
+            h, c, h2, c2 = (
+                torch.zeros(inputs.size(0), 51, dtype=torch.double, device="cuda") for _ in range(4)
+            )
+            outputs = []
+            for one in inputs.split(1, dim=1):
+                h, c = self.lstm1(one, (h, c))
+                h2, c2 = self.lstm2(h, (h2, c2))
+                outputs += [self.linear(h2)]
+            return torch.cat(outputs, dim=1)
+
+    data = torch.sin(torch.arange(12, dtype=torch.double).repeat(8, 1)).to("cuda")
+    model = Sequence().double().to("cuda")
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.8, max_iter=3)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(data[:, :-1]), data[:, 1:])
+        print("loss:", loss.item())
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(closure)
+
+
+@program("PyTorch tutorial: DDP with a checkpoint that all ranks load")
+def ddp_checkpoint():
+    import tempfile
+
+    local = start()
+    model = nn.parallel.DistributedDataParallel(mlp().to(local), device_ids=[local])
+    path = tempfile.gettempdir() + "/model.checkpoint"
+    if dist.get_rank() == 0:
+        torch.save(model.state_dict(), path)
+    dist.barrier()
+    model.load_state_dict(
+        torch.load(path, map_location={"cuda:0": f"cuda:{local}"}, weights_only=True)
+    )
+    steps(
+        model,
+        lambda: (torch.randn(20, 32), torch.randint(10, (20,)).to(local)),
+        F.cross_entropy,
+        torch.optim.SGD(model.parameters(), lr=1e-3),
+    )
+    dist.barrier()
+    if dist.get_rank() == 0:
+        os.remove(path)
+    dist.destroy_process_group()
+
+
+@program("WGAN-GP: two optimizers and gradients of gradients (caogang/wgan-gp)")
+def wgan_gp():
+    device = torch.device("cuda:0")
+    generator = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 32)).to(device)
+    critic = nn.Sequential(nn.Linear(32, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1)).to(device)
+    of_generator = torch.optim.Adam(generator.parameters(), 1e-4, (0.0, 0.9))
+    of_critic = torch.optim.Adam(critic.parameters(), 1e-4, (0.0, 0.9))
+    for _ in range(STEPS):
+        for _ in range(2):
+            real, fake = (
+                torch.randn(8, 32, device=device),
+                generator(torch.randn(8, 16).to(device)).detach(),
+            )
+            share = torch.rand(8, 1).to(device)
+            mixed = (share * real + (1 - share) * fake).requires_grad_(True)
+            (slope,) = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
+            penalty = ((slope.norm(2, dim=1) - 1) ** 2).mean()
+            critic.zero_grad()
+            loss = critic(fake).mean() - critic(real).mean() + 10 * penalty
+            loss.backward()
+            of_critic.step()
+        generator.zero_grad()
+        loss = -critic(generator(torch.randn(8, 16, device=device))).mean()
+        loss.backward()
+        of_generator.step()
+        print(f"generator {loss.item():.3f}")
 
 
 @program("PyTorch recipe: automatic mixed precision")
@@ -1121,6 +1208,27 @@ def hf_generate():
         ids = torch.randint(256, (1, 8)).to("cuda")
         mask = torch.ones_like(ids)
         model.generate(ids, attention_mask=mask, max_new_tokens=4, do_sample=False, pad_token_id=0)
+
+
+@program("huggingface/transformers: beam search, then training on what it gave", "transformers")
+def hf_beams():
+    model = tiny_llama().to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    for _ in range(STEPS):
+        prompt = torch.randint(1, 100, (2, 8), device="cuda")
+        mask = torch.ones_like(prompt)
+        with torch.no_grad():
+            sequences = model.generate(
+                prompt, attention_mask=mask, num_beams=4, max_new_tokens=6, pad_token_id=0
+            )
+        reward = (sequences[:, 8:] == 7).float().sum(-1)
+        loss = (
+            model(sequences).logits.float().log_softmax(-1).max(-1).values.mean(-1) * reward
+        ).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(f"reward {reward.mean().item():.3f}")
 
 
 @program("huggingface/peft: LoRA", "transformers", "peft")

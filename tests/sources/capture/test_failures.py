@@ -28,7 +28,7 @@ def refused(folder: Path, text: str, **options: Any) -> str:
 
 
 def test_a_scripts_own_error_is_shown_with_its_line(tmp_path: Path) -> None:
-    said = refused(tmp_path, "x = 1\nraise ValueError('my own problem')")
+    said = refused(tmp_path, "x = 1\nraise ValueError('my own problem')", device="h100")
     assert said == "train.py:2: the script failed\nValueError: my own problem"
 
 

@@ -63,6 +63,30 @@ def test_it_is_captured(captured: Captured, manner: str) -> None:
     assert report.kinds[0].peak_bytes > 0
 
 
+@pytest.mark.slow
+def test_lbfgs_goes_on_for_all_its_iterations(captured: Captured) -> None:
+    report, traces = captured("other_manners", "minimised", ranks=1, device="h200")
+    assert names_of(traces)["aten::addmm"] == 5  # a closure each
+    assert any("LBFGS: no step converges" in text for text in report.warnings)
+
+
+@pytest.mark.slow
+def test_numbers_that_where_fills_in_are_filled_on_the_device(captured: Captured) -> None:
+    _, traces = captured("other_manners", "masked", ranks=1, device="h200")
+    rows = zip(traces[0].column("name", ""), traces[0].column("is_cpu_op", False), strict=True)
+    assert [host for name, host in rows if name == "aten::scalar_tensor"] == [False, False]
+
+
+def test_what_one_rank_saved_others_load(captured: Captured) -> None:
+    report, _ = captured("other_manners", "saved", ranks=2, device="h200")
+    assert sum(kind.ranks for kind in report.kinds) == 2
+
+
+def test_functions_inside_kernels_are_refused_by_name(captured: Captured) -> None:
+    with pytest.raises(ChakraError, match=r"flex_attention runs functions of the script inside"):
+        captured("other_manners", "flexed", ranks=1, device="h200")
+
+
 def test_a_step_without_any_operator_is_refused(captured: Captured) -> None:
     with pytest.raises(ChakraError, match="nothing was computed between the times that finished"):
         captured("other_manners", "nothing", ranks=1, step_ends="finished")

@@ -67,7 +67,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
         assert self._session is not None
         ended = self._session.__exit__(kind, error, trace)
-        failure = "" if ended or error is None else failure_of(error)
+        failure = "" if ended or error is None else failure_of(error, self._options.device)
         if self._request is not None:
             finish(self._session, failure, self._request.out)
         if failure:

@@ -109,7 +109,7 @@ def record(request: CaptureRequest, run: Callable[[], None]) -> None:
         with session:
             run()
     except BaseException as error:
-        failure = failure_of(error)
+        failure = failure_of(error, request.options.device)
     finish(session, failure, request.out)
 
 
@@ -157,8 +157,11 @@ def _no_step(session: Session) -> str:
     )
 
 
-def failure_of(error: BaseException) -> str:
-    """An error as text: chakrakit's as they are, the script's with the line it came from."""
+def failure_of(error: BaseException, device: str = "") -> str:
+    """An error as text: chakrakit's as they are, the script's with the line it came from.
+
+    A script that found no GPU, as none was named, fails in many ways, so that the cure stands with all.
+    """
     if isinstance(error, ChakraError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -176,7 +179,12 @@ def failure_of(error: BaseException) -> str:
         else ""
     )
     message = "".join(traceback.format_exception_only(error)).strip()
-    return f"{line}the script failed\n{message}"
+    cure = (
+        ""
+        if device
+        else "\nno GPU was named, and PyTorch reports none: name one with --device h100"
+    )
+    return f"{line}the script failed\n{message}{cure}"
 
 
 def silence(quiet: bool) -> None:

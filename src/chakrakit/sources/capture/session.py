@@ -37,6 +37,7 @@ from chakrakit.sources.capture.standins import (
     pipelining,
     program,
     recurrent,
+    saved_files,
     sharding,
     surroundings,
     target,
@@ -154,6 +155,7 @@ class Session:
         self.distributed.install()
         self._values.install()
         surroundings.install(patches, self.rank, self.recorder.real_values)
+        saved_files.install(patches, self.mail, self.recorder.real_values)
         compiler.install(patches, self.recorder, self.where)
         sharding.install(patches)
         transformers.install(patches)

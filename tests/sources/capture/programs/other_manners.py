@@ -3,10 +3,14 @@
 import copy
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as functional
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -114,6 +118,59 @@ def drawn():
         loss.backward()
         optimizer.step()
         json.dumps({"loss": copy.deepcopy(loss.item())}, indent=2)
+
+
+def minimised():
+    """LBFGS, which evaluates a closure up to five times in a step and decides by what it computed."""
+    model = nn.Linear(4, 3).cuda()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+    x = torch.randn(2, 4, device="cuda")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+
+
+def masked():
+    """Numbers in place of what a mask leaves out, forward and backward."""
+    x = torch.randn(4, 8, device="cuda", requires_grad=True)
+    mask = torch.ones(4, 8, dtype=torch.bool, device="cuda")
+    optimizer = torch.optim.SGD([x], 0.1)
+    for _ in range(2):
+        torch.where(mask, x, -1e9).topk(2, -1).values.sum().backward()
+        optimizer.step()
+
+
+def saved():
+    """The first rank saves, all load what it saved, and the first removes it."""
+    dist.init_process_group("nccl")
+    rank, path = dist.get_rank(), Path(tempfile.gettempdir()) / "model.pt"
+    model = nn.Linear(4, 3).cuda()
+    if rank == 0:
+        torch.save({"model": model.state_dict(), "epoch": 3}, path)
+    dist.barrier()
+    checkpoint = torch.load(path, map_location={"cuda:0": f"cuda:{rank}"}, weights_only=True)
+    model.load_state_dict(checkpoint["model"])
+    assert checkpoint["epoch"] == 3
+    if rank == 0:
+        path.unlink()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        model(torch.randn(2, 4, device="cuda")).sum().backward()
+        optimizer.step()
+
+
+def flexed():
+    """Attention whose mask is a function of the script."""
+    q = torch.randn(1, 2, 128, 16, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([q], 0.1)
+    flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score + (i - j)).sum().backward()
+    optimizer.step()
 
 
 def nothing():

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from chakrakit.errors import ConfigError
 from chakrakit.sources.capture.observing import RealValues
-from chakrakit.sources.capture.standins import surroundings
+from chakrakit.sources.capture.standins import Mail, saved_files, surroundings
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +18,18 @@ def installed(patches):
     surroundings.install(patches, rank=5, real_values=RealValues(patches))
 
 
-def test_nothing_is_written(tmp_path, patches):
-    torch.save({"a": 1}, tmp_path / "model.pt")
+def test_what_is_saved_is_not_written_and_can_be_loaded(tmp_path, patches):
+    mail = Mail({})
+    saved_files.install(patches, mail, RealValues(patches))
+    path = tmp_path / "model.pt"
+    torch.save({"a": 1, "weights": [torch.zeros(2, 3)]}, path)
     assert list(tmp_path.iterdir()) == []
     assert list(patches.stubbed) == ["torch.save"]
+    loaded = torch.load(path)
+    assert (loaded["a"], loaded["weights"][0].shape) == (1, (2, 3))
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "another.pt")
 
 
 def test_data_is_loaded_in_this_process_with_real_numbers(patches, fake):

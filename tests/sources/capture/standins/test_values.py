@@ -32,6 +32,13 @@ def test_a_placeholder_can_be_calculated_with_and_printed():
     assert f"{value / 0:.1f}" == "1.0"  # nobody knows, and nothing fails
 
 
+def test_a_placeholder_is_below_infinity():
+    value = Placeholder(1.0, "train.py:3")
+    assert value < float("inf")
+    assert value > -float("inf")
+    assert not value >= float("inf")
+
+
 @pytest.mark.parametrize("decide", [lambda v: v < 1, lambda v: v == 1, bool])
 def test_a_placeholder_decides_nothing(decide):
     with pytest.raises(NeedsValue, match=r"taken from a tensor at train.py:3 decides.*--value"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -30,7 +30,14 @@ from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.observing.workspaces import workspace
-from chakrakit.sources.capture.recording import CommCall, Lifetimes, NeedsValue, Op, asking_line
+from chakrakit.sources.capture.recording import (
+    CaptureError,
+    CommCall,
+    Lifetimes,
+    NeedsValue,
+    Op,
+    asking_line,
+)
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
 # list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
@@ -85,6 +92,16 @@ _HOST = torch.device("cpu")
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
+_FILLED = (torch.ops.aten.scalar_tensor.default, torch.ops.aten.zeros.default)
+"""What PyTorch fills where a tensor is, which for fake ones is the host."""
+_FILLERS = (
+    torch.ops.aten.where.self,
+    torch.ops.aten.scatter.src,
+    torch.ops.aten.scatter_.src,
+    torch.ops.aten.scatter.value,
+    torch.ops.aten.scatter_.value,
+)
+"""For whom it does: `where` with a number, and gradients of what was selected."""
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
@@ -95,6 +112,8 @@ class Recorder(TorchDispatchMode):
     Enter it after the fake-tensor mode, so that it sees operators first and none of what fake tensors do
     inside them. Operators on subclasses (DTensor) are left to these and recorded as what they dispatch.
     """
+
+    supports_higher_order_operators = True  # which are refused by name
 
     def __init__(
         self,
@@ -131,6 +150,7 @@ class Recorder(TorchDispatchMode):
         self._mutates: dict[Any, tuple[tuple[int, str], ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
+        self._filled: dict[int, int] = {}
         self._results = shortcuts.Results()
 
     @classmethod
@@ -141,6 +161,12 @@ class Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
+            raise CaptureError(
+                f"{asking_line()}: {func} runs functions of the script inside a kernel, which is not "
+                "captured; use an operator instead, such as scaled_dot_product_attention with is_causal or "
+                "a mask for flex_attention"
+            )
         if self.mode is not None and _fake_mode() is not self.mode:
             return func(*args, **kwargs)
         if func is shortcuts.DEVICE and type(args[0]) is FakeTensor:
@@ -306,12 +332,23 @@ class Recorder(TorchDispatchMode):
             self.storages.live - before + self.storages.freed + brief,
         )
         self.ops[-1].free += brief
+        if func in _FILLED and not on_device:
+            self._filled |= dict.fromkeys(writes, len(self.ops) - 1)
+        elif self._filled and func in _FILLERS and on_device and not self.storages.arriving:
+            self._fill_on_device(read)
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
             self.ops[-1].is_host = False
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _fill_on_device(self, read: list[int]) -> None:
+        """What an operator of the device filled for itself was filled there."""
+        for number in read:
+            at = self._filled.pop(number, -1)
+            if at >= 0:
+                self.ops[at].is_host = False
 
     def _brief(self, func: Any, args: Any, out: Any) -> int:
         """Bytes that an operator takes only while it runs."""

@@ -112,6 +112,16 @@ class _Bucket:
         return views
 
 
+class _Reducer:
+    """What others call of the reducer, whose work our hooks do: Lightning prepares it for backward itself."""
+
+    def _rebuild_buckets(self) -> bool:
+        return False
+
+    def prepare_for_backward(self, *_: Any) -> None:
+        """Nothing to prepare: gradients that arrive are counted."""
+
+
 class DistributedDataParallel(_PLAIN):
     """Stands in for PyTorch's class; it is a subclass because other parts of PyTorch test for that type."""
 
@@ -152,6 +162,7 @@ class DistributedDataParallel(_PLAIN):
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.static_graph = static_graph
         self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self.reducer = _Reducer()
         cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEBIBYTE)
         self._limits = [FIRST_BUCKET if bucket_cap_mb is None else cap, cap]
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))

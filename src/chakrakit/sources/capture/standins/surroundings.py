@@ -21,7 +21,6 @@ from chakrakit.sources.capture.recording import Patches, script_line
 
 def install(patches: Patches, rank: int, real_values: RealValues) -> None:
     """Stub what has effects outside, and let data loaders run as they are."""
-    patches.stub(torch, "save", "torch.save")
     _install_checkpoints(patches)
     _install_data(patches, real_values)
     _install_network(patches)

@@ -7,9 +7,12 @@ whether a tensor is true, is a decision that needs a declared value.
 from __future__ import annotations
 
 import copy
+import linecache
 import math
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,9 +22,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from chakrakit.sources.capture.observing import KnownValues, RealValues
 from chakrakit.sources.capture.recording import NeedsValue, Patches, asking_line, script_line
 
+_OURS = str(Path(__file__).parents[1])
 _INITIALISATION = "torch/nn/init.py"
 _DISTRIBUTIONS, _GENERATION = "torch/distributions/", "transformers/generation/"
 _MASKS = "transformers/masking_utils.py"
+_MINIMISATION = "torch/optim/lbfgs.py"
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
@@ -42,7 +47,17 @@ class Placeholder(float):
             f"nothing was computed; declare it with --value {self.line}=NUMBER"
         )
 
-    __lt__ = __le__ = __gt__ = __ge__ = _decide
+    def _is_below(self, other: object) -> bool:
+        """Against infinity, with which searches for the best begin, every number is known."""
+        if isinstance(other, float) and math.isinf(other):
+            return float.__gt__(other, 0.0)
+        return self._decide()
+
+    def _is_above(self, other: object) -> bool:
+        return not self._is_below(other)
+
+    __lt__ = __le__ = _is_below
+    __gt__ = __ge__ = _is_above
     __bool__ = _decide
 
     def __eq__(self, other: object) -> bool:
@@ -158,6 +173,7 @@ class ValueReaders:
     ) -> None:
         self.patches, self.declared = patches, declared
         self.known_values, self.real_values = known_values, real_values
+        self._losses = 0
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
@@ -168,7 +184,7 @@ class ValueReaders:
             ("__bool__", lambda t: bool(self.decisive(t))),
             ("__int__", lambda t: int(self.decisive(t))),
             ("__index__", lambda t: int(self.decisive(t))),
-            ("__float__", lambda t: float.__float__(float(self.value(t)))),
+            ("__float__", self._float),
             ("__format__", self._format),
             ("__repr__", lambda t, **_: _text(t)),
         ):
@@ -266,10 +282,38 @@ class ValueReaders:
         if _MASKS in asking:
             self.patches.warn("a mask of padding whose values are not known leaves nothing out")
             return True
+        if _MINIMISATION in asking and (decision := self._not_yet_minimal(tensor)) is not None:
+            return decision
         if _GENERATION in asking:
             self.patches.warn("generate: no sequence ends before the greatest length")
-            return False
+            longest = (
+                tensor.dtype is not torch.bool and _asking_frame().f_code.co_name == "_beam_search"
+            )
+            return sys.maxsize if longest else False
         raise NeedsValue(_needs(tensor, self.real_values.line_of(_local(tensor))))
+
+    def _float(self, tensor: torch.Tensor) -> float:
+        """A number of Python; losses that LBFGS compares fall by more than it takes for nothing."""
+        if self._known(tensor) is None and _MINIMISATION in _asking():
+            self._losses += 1
+            return 1 / self._losses
+        return float.__float__(float(self.value(tensor)))
+
+    def _not_yet_minimal(self, tensor: torch.Tensor) -> float | None:
+        """What LBFGS decides where it has not converged; None where it searches along a line.
+
+        A curvature `ys` above zero is remembered, every other condition of its step ends the step, and
+        numbers are lengths along directions.
+        """
+        frame = _asking_frame()
+        if frame.f_code.co_name != "step":
+            return None
+        if tensor.dtype is not torch.bool:
+            return 1.0
+        self.patches.warn("LBFGS: no step converges before its greatest number of iterations")
+        return (
+            linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip().startswith("if ys")
+        )
 
     def _known(self, tensor: torch.Tensor) -> Any:
         tensor = _local(tensor)
@@ -372,10 +416,14 @@ def is_accepted() -> bool:
 
 def _asking() -> str:
     """The file of the code that asks for a value, ours aside."""
+    return _asking_frame().f_code.co_filename
+
+
+def _asking_frame() -> FrameType:
     frame = sys._getframe(1)
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_filename
+    return frame
 
 
 def _nested(value: Any, shape: list[int]) -> Any:
