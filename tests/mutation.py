@@ -4,10 +4,10 @@
 
 A change that makes a test fail is *killed*; one that *survives* is in a line whose tests do not care what it
 does. Each is tried on a copy of the sources, which comes first on Python's path, so nothing is changed in
-place and several are tried side by side. The tests of a changed file are its nearest ones, then those of its
-folder, then those of its room: found from paths and imports when this runs, and run in that order until one
-fails; last come the slow ones among the nearest. A test that fails without any change as well says nothing
-and is left out.
+place and several are tried side by side. The tests of a changed file are its nearest ones, then the kept
+results of its room, which notice most of the rest, then those of its folder and of its room: found from paths
+and imports when this runs, and run in that order until one fails; last come the slow ones among the nearest.
+A test that fails without any change as well says nothing and is left out.
 """
 
 from __future__ import annotations
@@ -317,6 +317,7 @@ def stages_of(source: Path) -> list[tuple[Path, ...]]:
     stages = [
         [TESTS / own.parent / f"test_{own.name}"],
         importing,
+        [room / "test_kept_results.py"],
         _test_files(folders[0]) if folders[0] != TESTS else [],
         _test_files(room),
     ]

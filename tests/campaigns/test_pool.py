@@ -74,3 +74,13 @@ def test_chains_that_exclude_what_failed_end_well_more_often() -> None:
     assert share(1.0) > 3 * share(0.0)
     sure = retry_chain(RetryPlan(4, 8, 0, 0.0, 0.0, 6, 11.0, 1.0), np.random.default_rng(0))
     assert (sure.success, sure.attempts, sure.hours) == (True, 1, pytest.approx(11 / 60))
+
+
+def test_a_pool_ages_by_the_length_of_the_job() -> None:
+    """However often the monitor looks; a node becomes slow every ten days."""
+    plan = PoolPlan(nodes=64, onsets_per_day=0.1, noise=0.0)
+    for slices in (4, 24):
+        aged = Pool(plan, np.random.default_rng(3))
+        pool_run(aged, 64, DAY, Guarding(), slices)
+        slow = float((aged.factor > 1).mean())
+        assert slow == pytest.approx(0.1, abs=0.06)

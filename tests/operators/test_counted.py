@@ -24,6 +24,7 @@ X = np.arange(N, dtype=np.float64)
         (lambda x: x[np.array([1, 5, 7])], 0, 2 * 24, 24),
         (lambda x: x.reshape(10, 10) @ x.reshape(10, 10), 2000, 16 * N, 8 * N),
         (lambda x: np.dot(x, x), 2 * N, 16 * N, 0),
+        (lambda x: np.einsum("i,j->", x, x), 2 * N**2, 16 * N, 0),
         (lambda x: np.sqrt(np.abs(x)), 2 * N, 16 * N, 16 * N),
     ],
 )

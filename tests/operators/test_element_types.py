@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
@@ -139,3 +140,11 @@ def test_pytorch_records_the_numbers_and_names_of_the_table(tmp_path: Path) -> N
     recorded = [(n["inputs"]["values"][1], n["outputs"]["types"][0]) for n in made]
     assert recorded == [(t.torch_code, f"Tensor({t.cpp})") for t in there]
     assert len(there) > 30
+
+
+def test_widths_are_those_of_numpy():
+    """Of the types that NumPy itself has; others come with `ml_dtypes`."""
+    own = [t for t in TYPES if t.numpy and hasattr(np, t.numpy)]
+    assert len(own) >= 13
+    for t in own:
+        assert t.bits == 8 * np.dtype(t.numpy).itemsize, t.name

@@ -25,3 +25,15 @@ def test_a_package_that_is_missing_is_told_before_anything_starts(monkeypatch):
     with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[dask\]'"):
         check_engine("dask:tcp://host:1")
     assert importlib.util.find_spec("json")  # others still find their packages
+
+
+@pytest.mark.parametrize("name", ["ray", "dask"])
+def test_each_cluster_has_its_engine(name, monkeypatch):
+    """Which one is started, seen from classes that only keep what they are given."""
+    monkeypatch.setattr("chakrakit.parallel.workers.find_spec", lambda _name: True)
+    for kind in ("Ray", "Dask"):
+        monkeypatch.setattr(
+            f"chakrakit.parallel.clusters.{kind}", lambda *given, kind=kind: (kind.lower(), *given)
+        )
+    assert starter(name, 3)() == (name, "", 3)
+    assert starter(f"{name}:host:1", None)() == (name, "host:1", None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 import chakrakit as ck
@@ -33,18 +35,20 @@ PASSES = [
 ]
 
 
+@cache
+def generated() -> ck.TraceSet:
+    """Two layers on eight ranks."""
+    return ck.generate(model="llama3.1-8b", layers=2, dp=4, tp=2, global_batch=8, seq=128).traces
+
+
 @pytest.mark.parametrize("spelled", PASSES)
 def test_kept_passes(spelled: str) -> None:
-    sets = {
-        "recorded": linked("mlp_ddp_nccl_1"),
-        "generated": ck.generate(
-            model="llama3.1-8b", layers=2, dp=4, tp=2, global_batch=8, seq=128
-        ).traces,
-    }
+    sets = {"recorded": linked("mlp_ddp_nccl_1"), "generated": generated()}
     figures = {}
     for name, traces in sets.items():
         try:
-            figures[name] = of_set(ck.transform(traces, [spelled]).traces)
+            result = ck.transform(traces, [spelled])
+            figures[name] = of_set(result.traces) | {"report": result.report.to_dict()}
         except ck.ChakraError as refusal:
             figures[name] = {"refused": str(refusal)}
     compare(f"passed-{spelled.partition('{')[0]}-{PASSES.index(spelled)}", figures)

@@ -8,8 +8,11 @@ from chakrakit.operators import Count
 from chakrakit.published import seconds_of
 from chakrakit.published.communication import a58_relay_free as relay
 from chakrakit.published.devices import b17_apex4 as apex
+from chakrakit.published.devices.b05_lossy_training_data import training
 from chakrakit.published.devices.decode_power import ROWS, measured
-from chakrakit.published.kernels.a41_cstencil import a_point
+from chakrakit.published.devices.edge_split import NETWORKS
+from chakrakit.published.kernels.a41_cstencil import HOP, ITERATIONS, LINK, PLACES, a_point
+from chakrakit.published.kernels.a41_cstencil import measure as measure_stencil
 from chakrakit.published.kernels.bounds import DEVICES, least_seconds, site
 from chakrakit.published.memory.denoising_step import LAYERS, WEIGHTS, traces, work_seconds
 from chakrakit.published.memory.denoising_step import site as pcie
@@ -74,3 +77,38 @@ def test_partial_sums_cost_what_was_calibrated_at_a_ratio_of_sixteen():
 def test_the_working_set_is_all_features_and_results():
     step = GnnStep(features=128, hidden=128, layers=2)
     assert working_set(step, 0) == 4 * graph(0).vertices * 128 * 3
+
+
+@pytest.mark.parametrize(
+    ("network", "layers", "products"),
+    [("VGG16", 16, 15_470_264_320), ("AlexNet", 8, 714_188_480), ("MobileNetV2", 20, 300_774_272)],
+)
+def test_networks_have_the_products_that_are_published(network, layers, products):
+    """Multiply-adds of a picture of 224 × 224, as torchvision lists them: 15.47, 0.71 and 0.30 billion."""
+    flops, sizes = zip(*NETWORKS[network], strict=True)
+    assert (len(flops), sum(flops) / 2) == (layers, products)
+    assert sizes[-1] == 4 * 1000  # a number for each class
+
+
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_a_batch_is_loaded_when_the_step_so_many_before_has_ended(ahead):
+    trace = training(0.1, 1.0, ahead).trace(0)
+    names = trace.nodes.column("name").to_pylist()
+    loads = [row for row, name in enumerate(names) if name == "batch"]
+    steps = [row for row, name in enumerate(names) if name == "step"]
+    waits = {(int(a), int(b)) for a, b in zip(trace.edges.src, trace.edges.dst, strict=True)}
+    for number, load in enumerate(loads):
+        before = {a for a, b in waits if b == load and a in steps}
+        assert before == ({steps[number - ahead]} if number >= ahead else set())
+
+
+def test_a_wafer_exchanges_the_edges_of_its_tiles():
+    """Between two grids, what is exchanged grows with the side and what is computed with the area."""
+    setting = {"device": "WSE-3", "fused": 1}
+    small, large = (measure_stencil({"grid": n}, setting, 0)["seconds"] for n in (512, 65536))
+    computed = [
+        least_seconds(a_point().scaled(n**2, n**2), "WSE-3", 0) * ITERATIONS for n in (512, 65536)
+    ]
+    for seconds, work, side in zip((small, large), computed, (512, 65536), strict=True):
+        exchanged = ITERATIONS * (4 * side / PLACES**0.5 / LINK + HOP)
+        assert seconds - work == pytest.approx(exchanged, rel=1e-6)

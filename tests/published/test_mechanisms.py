@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.machines import load_machine
-from chakrakit.published import seconds_of, unsure
+from chakrakit.published import TABLES, list_studies, seconds_of, unsure
 from chakrakit.published.communication import gradient_codecs as codecs
 from chakrakit.published.communication.regression import final_loss
+from chakrakit.published.methodology.seven_plans import PLANS, RANKS
 from chakrakit.published.planning.placements import scattered, snake, tiles
+from chakrakit.published.recorded import LINE, write_line
+from chakrakit.published.serving.balancing import Fewest
 from chakrakit.published.serving.rental import best_rates, one_by_one, together
 from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
 from chakrakit.published.workflows.call_program import ProgramCall, ordered
+from chakrakit.published.workflows.model_calls import ModelCall
+from chakrakit.published.workflows.resident_models import ResidentPolicy
 
 
 @pytest.mark.parametrize("scheme", ["flat", "nested"])
@@ -83,3 +92,54 @@ def test_a_machine_differs_a_little_by_seed_and_is_the_same_for_the_same_one():
     ]
     assert np.std(np.log(some)) == pytest.approx(0.05, rel=0.2)
     assert unsure(plain, 1).devices == unsure(plain, 1).devices
+
+
+def test_every_plan_takes_all_ranks_and_says_so():
+    for name, plan in PLANS.items():
+        assert plan.get("tp", 1) * plan.get("pp", 1) * plan["dp"] == RANKS, name
+
+
+class _Engine(NamedTuple):
+    """What a router asks of an engine."""
+
+    number: int
+    waiting: int
+    running: int
+    tokens_held: int = 0
+    tokens_promised: int = 0
+
+
+def test_a_request_goes_where_the_fewest_are_and_waits_where_all_are_full():
+    engines = [_Engine(0, 2, 1, 5, 90), _Engine(1, 0, 4, 90, 0), _Engine(2, 1, 1, 90, 6)]
+    assert Fewest(by_tokens=False, hold=0).route(None, engines) == 2
+    assert Fewest(by_tokens=True, hold=0).route(None, engines) == 1
+    assert Fewest(by_tokens=False, hold=3).route(None, engines) == 2
+    assert Fewest(by_tokens=False, hold=2).route(None, engines) is None
+    alike = [_Engine(1, 1, 0), _Engine(0, 0, 1)]
+    assert Fewest(by_tokens=False, hold=0).route(None, alike) == 0  # the first of those alike
+
+
+def test_the_longest_path_goes_where_it_ends_first():
+    """To the device that has its model loaded, and of two of those to the one with its prefix."""
+    calls = [ModelCall(0, n, 1, 2, 2_000, 10, (), path) for n, path in enumerate((1, 9))]
+    policy = ResidentPolicy("longest path", 0.0, [], 3)
+    places = [
+        SimpleNamespace(number=n, state={"prefixes": p}) for n, p in enumerate([set(), set(), {2}])
+    ]
+    policy.models = {0: 7, 1: 1, 2: 1}
+    tasks = [SimpleNamespace(about=call) for call in calls]
+    task, place = policy.pick(tasks, places, 0.0)
+    assert (task.about.path, place.number) == (9, 2)
+    took = [policy.seconds(calls[1], p) for p in places]
+    assert took[0] > took[1] > took[2] > 0
+
+
+def test_a_study_s_line_is_written_into_its_table(tmp_path):
+    """And nothing else of the table changes."""
+    source = TABLES / "A01.parquet"
+    (tmp_path / source.name).write_bytes(source.read_bytes())
+    (line,) = (line for line in list_studies() if line.id == "A01")
+    write_line(msgspec.structs.replace(line, system="another"), tmp_path)
+    table = pq.read_table(tmp_path / source.name)
+    assert b'"another"' in table.schema.metadata[LINE]
+    assert table.equals(pq.read_table(source))

@@ -67,6 +67,7 @@ def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None
         ("engines: []", "give one of the two"),
         ("rooter: least", "no field 'rooter'; did you mean 'router'"),
         (TWO.replace("tp: 2", "tpp: 2"), r"yaml:6: no field 'tpp'; did you mean"),
+        ("router: leest", "router: Invalid enum value 'leest'; did you mean 'least'"),
         (TWO.replace("count: 2", "count: 0"), "yaml:3: an EngineSpec with a count of 0"),
         ("service: {seconds: 1, kinds: {x: {}}}", r"give kinds by number, as in \{1: \{seconds"),
         ("service: {seconds: 1, max_items: 0}", "yaml:1: service service: max_items"),

@@ -9,6 +9,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
+from chakrakit.simulator import live
 from chakrakit.workloads.generate import generate
 from support.damaged import outcomes, printed
 from support.kept_results import compare, of_set
@@ -90,3 +91,53 @@ def test_kept_outcomes_of_damaged_algorithms(
         return [ck.simulate(traces, "dgx-h100", algorithms=algorithm).summary.makespan_ns]
 
     compare(f"damaged-{name}", outcomes(name, tmp_path, simulated, 40))
+
+
+FAULTS = {
+    "well": [],
+    "slow": [live.Slow(1.7)],
+    "late": [live.Delay(3_000, exponential=True)],
+    "lossy": [live.Drop(0.5)],
+    "down": [live.Crash(4_000, 9_000)],
+}
+
+
+def asks(me, pool, group):
+    """Computes, sends, waits for an answer or for a timeout, and takes a place in a pool."""
+    for number in range(4):
+        yield live.compute(flops=1e9, bytes=1e6, name="think")
+        yield live.send("answers", 4_000, number, wait=number % 2 == 0)
+        yield live.receive(timeout=40_000)
+        yield live.use(pool, 500, priority=number, deadline=1e6)
+    yield live.all_of(live.compute(200, name="b"), live.compute(300, name="c", host=True))
+    yield live.collective("all-reduce", 1e6, group)
+
+
+def answers(me):
+    while True:
+        for message in (yield live.receive(timeout=100_000)):
+            yield live.compute(800, name="look up")
+            yield live.send(message.sender, 100, "answer")
+
+
+def joins(me, pool, group):
+    yield live.use(pool, 2_000)
+    yield live.sleep(100)
+    yield live.collective("all-reduce", 1e6, group)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_kept_runs_of_programs(name: str) -> None:
+    """Messages, timeouts, pools, kernels and a sum, with a fault of the one who answers."""
+    world = live.World("dgx-h100", seed=3)
+    pool, group = world.pool("desk", 1, discipline="priority"), world.group(["asks", "joins"])
+    world.actor(asks, pool, group, rank=0, name="asks")
+    world.actor(answers, rank=1, name="answers", daemon=True, faults=FAULTS[name])
+    world.actor(joins, pool, group, rank=2, name="joins")
+    result = world.run(until=5e6)
+    run = result.run()
+    times = {f"rank {r}": [run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks}
+    counters = {n: t.to_pylist() for n, t in run.counters.items()}
+    compare(
+        f"acted-{name}", {"summary": result.summary.to_dict(), **times, **counters, **of_set(run)}
+    )

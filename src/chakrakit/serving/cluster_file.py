@@ -19,11 +19,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
-from chakrakit.configuration import Document, place_in, read_document
+from chakrakit.configuration import Document, place_in, read_document, with_choices
 from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.operators import WorkingType
 from chakrakit.serving.cluster import Role, Router
@@ -177,21 +177,16 @@ def _converted(document: Document) -> ClusterFile:
         entry = _ENTRIES.get(place[0], KindEntry) if place else ClusterFile
         names = KindEntry if "kinds" in place else entry
         fields = [field.name for field in msgspec.structs.fields(names)]
-        raise document.converted(_with_choices(str(error), place), (), fields) from None
+        said = with_choices(_with_numbers(str(error)), ClusterFile)
+        raise document.converted(said, (), fields) from None
 
 
-_CHOICES: dict[str | int, Any] = {"role": Role, "router": Router, "dtype": WorkingType}
-
-
-def _with_choices(error: str, place: Sequence[str | int]) -> str:
-    """What could stand where a word is none of several, or kinds are not by number; msgspec does not say."""
+def _with_numbers(error: str) -> str:
+    """How kinds are written where they are not by number; msgspec does not say."""
     value, _, where = error.partition(" - ")
     if value.startswith("Expected") and ".kinds" in where:
         return f"{value}; give kinds by number, as in {{1: {{seconds: 0.002}}}} - {where}"
-    if not error.startswith("Invalid enum value") or not place or place[-1] not in _CHOICES:
-        return error
-    choices = ", ".join(map(str, get_args(_CHOICES[place[-1]])))
-    return f"{value}; give one of {choices} - {where}"
+    return error
 
 
 def _each(

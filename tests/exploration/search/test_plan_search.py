@@ -173,3 +173,13 @@ def test_no_gpus(gpus: list[int]) -> None:
 def test_inference_is_not_searched() -> None:
     with pytest.raises(ConfigError, match="search is for training steps"):
         search(MODEL, Step(kind="decode"), [8], "dgx-h100")
+
+
+def test_progress_counts_up_to_all_there_is() -> None:
+    """What is done never exceeds what there is to do, and both are the same at the end."""
+    calls: list[tuple[int, int | None]] = []
+    search(MODEL, STEP, [8], "dgx-h100", fixed=FEW, runners=3, progress=lambda *n: calls.append(n))
+    counted = [(done, most) for done, most in calls if most is not None]  # plans are listed first
+    assert all(0 <= done <= most for done, most in counted)
+    assert [done for done, _ in counted] == sorted(done for done, _ in counted)
+    assert counted[-1][0] == counted[-1][1] > 0

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from chakrakit.machines.library import Library, Span, cost, reduction_factor
@@ -93,3 +94,13 @@ def test_between_nodes_the_ports_of_all_devices_carry_the_ring():
     assert (span.nodes, span.local, span.leaving) == (4, 8, 200e9)
     found = cost(library, "all-gather", "ring", "Simple", 4096 * MIB, span)
     assert found.transfer == pytest.approx(31 / 32 * 4096 * MIB / (0.92 * 200e9), rel=0.01)
+
+
+@pytest.mark.parametrize(("nodes", "leaving", "us"), [(2, 50e9, 20), (4, 50e9, 40), (4, 400e9, 10)])
+def test_trees_in_switches_are_as_fast_as_the_slower_of_links_and_network(nodes, leaving, us):
+    """1 MB at the links' 100 GB/s; what leaves nodes goes once between two of them and both ways in trees."""
+    network = msgspec.structs.replace(LIBRARY.network, share=1.0)
+    library = msgspec.structs.replace(LIBRARY, network=network)
+    span = replace(NODE, members=4 * nodes, nodes=nodes, leaving=leaving)
+    transfer = cost(library, "all-reduce", "in-switch-tree", "Simple", 1e6, span).transfer
+    assert transfer == pytest.approx(us * US)

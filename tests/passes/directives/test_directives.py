@@ -112,3 +112,11 @@ def test_an_order_of_ones_own_and_a_stream() -> None:
 def test_directives_that_do_not_fit_say_why(directives: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ck.transform(generated(data="zero1"), directives)
+
+
+def test_the_report_says_how_many_ranks_there_are_and_what_one_reduces():
+    """As much as a rank of the plan that the generator has for it."""
+    report = ck.transform(generated(data="zero1"), ["replicate:ranks=4"]).report.applied[-1]
+    reduced = generated(dp=4).trace(0)
+    sizes = reduced.column("comm_size", 0)[reduced.column("comm_type", -1) >= 0]
+    assert report.notes == {"ranks": 4, "reduced_bytes": int(sizes.sum())}

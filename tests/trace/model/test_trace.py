@@ -33,8 +33,13 @@ def test_a_column_is_asked_for_with_a_default_where_it_has_gaps() -> None:
 def test_nodes_are_found_by_id_wherever_they_are() -> None:
     trace = Trace.from_columns({"id": [9, 2**64 - 1, 3, 9], "name": list("abcd")})
     assert [trace.node(i).name for i in (9, 2**64 - 1, 3)] == ["a", "b", "c"]
-    for absent in (4, -1, 2**64, 2**70):
-        with pytest.raises(TraceError, match=f"no node has id {absent}"):
+    for absent, near in (
+        (4, "3 and 9"),
+        (-1, "3"),
+        (2**64, f"{2**64 - 1}"),
+        (10, f"9 and {2**64 - 1}"),
+    ):
+        with pytest.raises(TraceError, match=f"no node has id {absent}; the nearest are {near}$"):
             trace.node(absent)
     assert trace[-1].row == 3
     with pytest.raises(IndexError):

@@ -16,7 +16,7 @@ import numpy as np
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.library.constants import Library, Span
-from chakrakit.machines.library.cost import cost
+from chakrakit.machines.library.cost import cost, crossed
 from chakrakit.machines.library.tuner import choose
 
 LEAST_ROWS = 12
@@ -50,13 +50,11 @@ def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> 
     """The constants that fit the measurements best, found from those of `start`."""
     _check(rows)
     spans = {n: placed(n) for n in {r.members for r in rows}}
-    crossed = start.bridge is not None and any(
-        s.local > start.bridge.members for s in spans.values()
-    )
+    over_bridge = any(crossed(start, span) is not None for span in spans.values())
     names = [
         path
         for path, value in _constants(start)
-        if value > 0 and _touched(path, rows) and (crossed or not path.startswith("bridge"))
+        if value > 0 and _touched(path, rows) and (over_bridge or not path.startswith("bridge"))
     ]
     target = np.log([r.seconds for r in rows])
     weight = np.array([1.5 if r.size >= LARGE else 0.7 for r in rows])

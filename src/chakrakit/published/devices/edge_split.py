@@ -58,7 +58,8 @@ def _mobilenet() -> Layers:
         for number in range(count):
             before, size = size, size // (stride if number == 0 else 1)
             hidden = channels * expansion
-            inside = before**2 * channels * hidden + size**2 * hidden * (9 + width)
+            widened = before**2 * channels * hidden if expansion > 1 else 0
+            inside = widened + size**2 * hidden * (9 + width)
             layers.append((2.0 * inside, 4.0 * width * size**2))
             channels = width
     return [*layers, (2.0 * 49 * 320 * 1280, 4.0 * 1280), (2.0 * 1280 * 1000, ANSWER)]

@@ -12,6 +12,7 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.workloads.blocks.exchange import Assignment
 
 _MOST_MOVES = 2000
+"""So that many thousands of blocks take seconds: 1,800 blocks on 64 ranks are settled after a thousand."""
 _FEW = 1 << 15
 """Assignments that are all tried, in a few hundredths of a second."""
 _LESS = 1 - 1e-9
@@ -76,10 +77,8 @@ class Moving:
         owner: I64 = number // self.ranks ** np.arange(len(self.blocks)) % self.ranks
         document, size = self.blocks.document, self.blocks.size
         first = np.flatnonzero(np.r_[True, np.diff(document) > 0])
-        met, reaches = (
-            np.zeros(owner.shape),
-            [],
-        )  # ranks whose queries meet a block, its own with them
+        # How many ranks have queries that meet a block, its own among them.
+        met, reaches = np.zeros(owner.shape), []
         for rank in range(self.ranks):
             reach = np.maximum.reduceat((owner == rank) * self.reach, first, axis=1)
             met += reach[:, document] >= self.reach

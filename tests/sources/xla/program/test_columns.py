@@ -88,3 +88,14 @@ def test_work_that_does_not_fit_is_refused():
     huge = f"ROOT %d = f32[{1 << 31},{1 << 29}] dot(%a, %a), lhs_contracting_dims={{0}}"
     with pytest.raises(FormatError, match="do not fit into 64 bits"):
         _traced(huge)(0, {})
+
+
+def test_who_takes_no_part_in_a_message_waits_for_what_came_before_it():
+    """Only the first device sends, and only the second receives what the third instruction needs."""
+    body = _traced(
+        "%p = f32[8] collective-permute(%a), channel_id=1, source_target_pairs={{0,1}}",
+        "ROOT %m = f32[8] negate(%p)",
+    )
+    alone = body(2, {((0, 1),): (None, None)})
+    assert [node.name for node in alone] == ["m"]
+    assert alone.edges.src.tolist() == []

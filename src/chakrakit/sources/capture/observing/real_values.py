@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -45,6 +45,16 @@ _PRODUCTS = (
 _GATHERS = ("_allgather_base_", "allgather_")
 _STORAGES = (torch.UntypedStorage, torch.TypedStorage)
 _SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
+
+
+class OperatorCall(NamedTuple):
+    """An operator with what it was given and what came out; `changed` are arguments that it writes to."""
+
+    func: Any
+    args: Any
+    kwargs: Any
+    out: Any
+    changed: Sequence[torch.Tensor] = ()
 
 
 class RealValues:
@@ -86,24 +96,13 @@ class RealValues:
 
     # --- following operators --------------------------------------------------------------------
 
-    def follow(
-        self,
-        func: Any,
-        args: Any,
-        kwargs: Any,
-        out: Any,
-        on_device: bool,
-        changed: Sequence[torch.Tensor],
-    ) -> None:
-        """Run the operator on the real tensors too, or note that its results have no value.
-
-        `changed` are the arguments that the operator writes to.
-        """
-        real = self._computed(func, args, kwargs, out, on_device)
+    def follow(self, call: OperatorCall, on_device: bool) -> None:
+        """Run the operator on the real tensors too, or note that its results have no value."""
+        real = self._computed(call, on_device)
         if real is _UNKNOWN:
-            self.forget(out, changed)
+            self.forget(call.out, call.changed)
             return
-        for fake, value in zip(tensors(out), tensors(real), strict=False):
+        for fake, value in zip(tensors(call.out), tensors(real), strict=False):
             self.give(fake, value if fake.shape == value.shape else None)
 
     def exchange(self, name: str, args: Any) -> bool:
@@ -157,7 +156,8 @@ class RealValues:
         self.give(fake, real)
         return fake
 
-    def _computed(self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool) -> Any:
+    def _computed(self, call: OperatorCall, on_device: bool) -> Any:
+        func, args, kwargs, out, _ = call
         inputs = tensors((args, kwargs))
         if self.lacks(inputs):
             return _UNKNOWN

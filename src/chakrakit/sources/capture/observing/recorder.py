@@ -20,7 +20,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from chakrakit.operators import SPACES, by_elements, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.observing.real_values import MOST_FRACTIONS, RealValues, host_form
+from chakrakit.sources.capture.observing.real_values import (
+    MOST_FRACTIONS,
+    OperatorCall,
+    RealValues,
+    host_form,
+)
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
@@ -156,7 +161,7 @@ class Recorder(TorchDispatchMode):
         if self._is(func, self._skip, self._is_noise):
             out = self._run(func, args, kwargs)
             if isinstance(out, torch.Tensor):
-                self.real_values.follow(func, args, kwargs, out, False, ())
+                self.real_values.follow(OperatorCall(func, args, kwargs, out), on_device=False)
             return out
         if func is _ADD and self._accumulates(args):
             func = _ADD_IN_PLACE
@@ -280,7 +285,7 @@ class Recorder(TorchDispatchMode):
         elif self.real_values.lacks(inputs):
             self.real_values.forget(results, changed)
         else:
-            self._follow(func, args, kwargs, out, on_device, read, changed)
+            self._follow(OperatorCall(func, args, kwargs, out, changed), on_device, read)
         if "resize" in short and inputs:
             self.storages.resized(inputs[0])
         if not self.recording:
@@ -341,24 +346,15 @@ class Recorder(TorchDispatchMode):
         elif self.recording:
             self._freed_before += freed
 
-    def _follow(
-        self,
-        func: Any,
-        args: Any,
-        kwargs: Any,
-        out: Any,
-        on_device: bool,
-        read: list[int],
-        changed: list[torch.Tensor],
-    ) -> None:
+    def _follow(self, call: OperatorCall, on_device: bool, read: list[int]) -> None:
         """Follow the operator with real values, except for fractions that are copied to the device."""
         everything = self.storages.everything
         crosses = on_device and not everything and not all(map(self.storages.on_device, read))
-        if crosses and any(map(_is_data, communication.tensors(args))):
-            self.real_values.forget(out, changed)
+        if crosses and any(map(_is_data, communication.tensors(call.args))):
+            self.real_values.forget(call.out, call.changed)
             return
         on_device = on_device and not (everything and self.where.outside)
-        self.real_values.follow(func, args, kwargs, out, on_device, changed)
+        self.real_values.follow(call, on_device)
 
     def _place(self, read: list[int], results: list[int], leaves: bool) -> bool:
         """Mark results of work on the device as being there; returns whether the operator ran there."""
@@ -516,9 +512,7 @@ def _changed(func: Any) -> tuple[tuple[int, str], ...]:
         return ()
     places = [i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write]
     if schema.name.startswith("c10d::") and not places:
-        kind = schema.name.partition("::")[2]
-        places = (
-            [] if kind == "send" else [0]
-        )  # most of c10d's schemas do not list what they change
+        # Most of c10d's schemas do not list what they change.
+        places = [] if schema.name == "c10d::send" else [0]
     places += [_CHANGED_UNSAID[schema.name]] if schema.name in _CHANGED_UNSAID else []
     return tuple((place, schema.arguments[place].name) for place in places)

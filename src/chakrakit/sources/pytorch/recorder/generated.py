@@ -29,9 +29,8 @@ def generated_code() -> dict[str, dict[str, Any]]:
     for module in list(cache.PyCodeCache.modules):
         for value in list(vars(module).values()):
             code = _code_of(value)
-            if (
-                code is not None
-            ):  # the module is that of the graph; each kernel has a file of its own
+            # The module is that of the graph; each kernel has a file of its own.
+            if code is not None:
                 found[Path(str(value.filename)).stem] = code
     return found
 
