@@ -169,6 +169,10 @@ def _recorded(data: Path, every: bool = False) -> Iterator[tuple[str, Trace]]:
             yield name, link(files, LinkOptions(as_recorded=True))[0].trace(0)
 
 
+FEWEST = 5
+"""Operations of a recording whose median says anything."""
+
+
 def pace_rows(data: Path) -> Iterator[ResidualRow]:
     """The median operation of every recording: how far a healthy device is off as a whole."""
     from chakrakit.insight.diagnosis import recorded_logs
@@ -177,7 +181,10 @@ def pace_rows(data: Path) -> Iterator[ResidualRow]:
     device = load_machine("dgx-h200").devices[0]
     for name, trace in _recorded(data, every=True):
         view = RankView(0, trace, trace.start_ns, trace.end_ns, True)
-        median = float(np.median(recorded_logs(view, device)))
+        logs = recorded_logs(view, device)
+        if len(logs) < FEWEST:
+            continue
+        median = float(np.median(logs))
         yield ResidualRow(("recording", "h200"), 1.0, math.exp(median), name)
 
 

@@ -301,7 +301,7 @@ def compare_analyses(
         metrics=_metrics(first, second, step),
         notes=notes,
         warning=_warning(first, second),
-        gap=gap_of(first, second, step.delta_ns) if _is_gap(first, second) else [],
+        gap=_gap(first, second, step.delta_ns, runs),
         interval_ns=_interval(first, second),
         incomparable=_incomparable(first, second),
         serving=serving_change(first.serving, second.serving),
@@ -548,6 +548,10 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
 
 def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
     return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
+
+
+def _gap(a: Analysis, b: Analysis, delta_ns: int, runs: tuple[Run, Run] | None) -> list[GapPart]:
+    return gap_of(a, b, delta_ns, runs[1] if runs else None) if _is_gap(a, b) else []
 
 
 def _is_gap(a: Analysis, b: Analysis) -> bool:

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import msgspec
+import numpy as np
 
-from chakrakit.insight.analysis import Analysis
+from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.breakdown import PARTS
-from chakrakit.insight.rank import Table, ms, percent, short
+from chakrakit.insight.operators import spent_on
+from chakrakit.insight.rank import RowKind, Table, as_run, ms, percent, rank_views, short
 from chakrakit.operators import Work, operator_of
+from chakrakit.passes.base import narrow
 from chakrakit.results import Result
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import Run
 
 _NAMED = 8
 """Operators that are named; the others are summed."""
@@ -69,10 +74,24 @@ def gap_table(parts: list[GapPart], delta_ns: int) -> Table:
     return Table.of(f"measured − predicted: {ms(delta_ns):+,} ms", head, rows)
 
 
-def gap_of(predicted: Analysis, measured: Analysis, delta_ns: int) -> list[GapPart]:
-    """The parts of a step's gap, largest first; they sum to `delta_ns` exactly."""
+def gap_of(
+    predicted: Analysis, measured: Analysis, delta_ns: int, recording: Run | None = None
+) -> list[GapPart]:
+    """The parts of a step's gap, largest first; they sum to `delta_ns` exactly.
+
+    With the recording itself, only what belongs to its steps counts, and kernels have the names by which
+    the prediction calls their operators.
+    """
+    spent_a = _by_operator(predicted)
+    if recording is not None:
+        recording = _in_steps(recording)
+        measured = analyze(recording)
+    spent_b = _by_operator(measured)
+    if recording is not None:
+        per = max(len(measured.ranks), 1) * measured.steps.count
+        spent_b = {n: ns / per for n, ns in _recorded_by_operator(recording, set(spent_a)).items()}
     a, b = _parts(predicted), _parts(measured)
-    parts = [*_kernels(predicted, measured, a["compute"], b["compute"])]
+    parts = [*_kernels((spent_a, spent_b), a["compute"], b["compute"])]
     parts += [
         _part(_TITLES.get(name, name), "", a[name], b[name], _CLOSED_BY[name]) for name in PARTS[1:]
     ]
@@ -97,9 +116,10 @@ def _parts(analysis: Analysis) -> Mapping[str, float]:
     return parts
 
 
-def _kernels(a: Analysis, b: Analysis, compute_a: float, compute_b: float) -> Iterator[GapPart]:
+def _kernels(
+    sums: tuple[dict[str, float], dict[str, float]], compute_a: float, compute_b: float
+) -> Iterator[GapPart]:
     """Computation by operator; what runs side by side counts once in the whole, and is the last part."""
-    sums = [_by_operator(x) for x in (a, b)]
     names = {**sums[0], **sums[1]}
     order = sorted(names, key=lambda n: -abs(sums[1].get(n, 0.0) - sums[0].get(n, 0.0)))
     rest = [0.0, 0.0]
@@ -124,8 +144,46 @@ def _by_operator(analysis: Analysis) -> dict[str, float]:
     return sums
 
 
+def _in_steps(recording: Run) -> Run:
+    """The recording from its second step on, of whose steps the usual one is the median.
+
+    What the first step found still running is of no step, and how it began was not recorded.
+    """
+
+    def whole(trace: Trace) -> Trace:
+        steps = np.unique(trace.step[trace.step >= 0])
+        return trace.select(trace.step >= steps[min(1, len(steps) - 1)]) if len(steps) else trace
+
+    return as_run(narrow(recording, whole))
+
+
+def _recorded_by_operator(recording: Run, known: set[str]) -> dict[str, float]:
+    """Nanoseconds of computation by operator: the outermost around a kernel that the prediction has too."""
+    sums: dict[str, float] = {}
+    for view in rank_views(recording):
+        rows = np.flatnonzero(view.works_on_device & (view.kind == RowKind.COMPUTE))
+        codes, texts = view.names
+        families = [_family(text) for text in texts]
+        shared = np.array([family in known for family in families], np.bool_)
+        row = view.operator[rows].astype(np.int64)
+        name = codes[row].astype(np.int64)
+        while (row >= 0).any():
+            code = codes[np.maximum(row, 0)]
+            name = np.where((row >= 0) & shared[code], code, name)
+            row = np.where(row >= 0, view.parent[np.maximum(row, 0)], -1)
+        spent = np.bincount(name, spent_on(view, rows).astype(np.float64), len(texts))
+        for number in np.flatnonzero(spent).tolist():
+            sums[families[number]] = sums.get(families[number], 0.0) + float(spent[number])
+    return sums
+
+
 def _family(name: str) -> str:
-    """An operator's name for both runs: a profiler calls some by their caller, some by their callee."""
+    """An operator's name for both runs: a profiler calls some by their caller, some by their callee.
+
+    What a compiler calls its kernels depends on its version.
+    """
+    if name.startswith("triton_"):
+        return "generated kernels"
     short_name = name.partition("::")[2] or name
     for kind in ("attention", "convolution"):
         if kind in short_name:

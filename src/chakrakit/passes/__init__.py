@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from chakrakit.passes.comm import Comm as Comm
     from chakrakit.passes.compact import Compact as Compact
     from chakrakit.passes.edit import Edit as Edit
+    from chakrakit.passes.fused import Ahead as Ahead
+    from chakrakit.passes.fused import ChannelsLast as ChannelsLast
     from chakrakit.passes.fused import FusedAttention as FusedAttention
     from chakrakit.passes.fused import FusedOptimizer as FusedOptimizer
     from chakrakit.passes.fused import Graphed as Graphed

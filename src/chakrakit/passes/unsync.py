@@ -10,8 +10,19 @@ import numpy as np
 
 from chakrakit.arrays import Mask
 from chakrakit.errors import TraceError
-from chakrakit.passes.base import NodeSelection, Pass, with_bodies, with_run_times
+from chakrakit.operators import Work, operator_of
+from chakrakit.passes.base import (
+    NodeSelection,
+    Pass,
+    names_of,
+    with_bodies,
+    with_own_ns,
+    with_run_times,
+    without_gaps,
+)
+from chakrakit.passes.edit import SelectedCalls
 from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 
@@ -20,13 +31,15 @@ class Unsync(Pass):
     """Let the host go on where it waits for the device.
 
     `names` are regular expressions that the name of a host call begins to match (`cudaStreamSynchronize`,
-    `aten::item`), `nodes` its ids; all calls that wait if both are empty. A call keeps its own time.
+    `aten::item`), `nodes` its ids; all calls that wait if both are empty. A call keeps its own time, but for
+    questions about values (`.item()`) with `unasked`: with all that is inside they take none.
     """
 
     name = "unsync"
     preserves = "nodes, times, sizes and groups; every edge but those by which chosen calls wait"
     names: tuple[str, ...] = ()
     nodes: tuple[int, ...] = ()
+    unasked: bool = False
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """Returns the traces without the waits; choosing none is an error."""
@@ -62,4 +75,17 @@ class Unsync(Pass):
     def _without(self, traces: TraceSet, number: int) -> Trace:
         trace = traces.body_at(number)
         waits = self.waits(trace)
-        return trace.with_edges(trace.edges.where(~waits)) if np.any(waits) else trace
+        if not np.any(waits):
+            return trace
+        asked = np.zeros(len(trace), np.bool_)
+        asked[trace.edges.dst[waits]] = True
+        trace = trace.with_edges(trace.edges.where(~waits))
+        return _without_questions(trace, asked) if self.unasked else trace
+
+
+def _without_questions(trace: Trace, waiting: Mask) -> Trace:
+    """The trace whose operators that only ask for a value, and waited for it, take no time."""
+    asks = np.array([operator_of(str(n)).work is Work.QUESTION for n in names_of(trace)], np.bool_)
+    call = SelectedCalls(trace, asks & on_host(trace)).call
+    gone = np.isin(call, call[waiting & (call >= 0)]) & (call >= 0)
+    return without_gaps(with_own_ns(trace, np.where(gone, 0, trace.own_ns)), gone & on_host(trace))

@@ -173,3 +173,14 @@ def test_traces_say_the_workload_they_were_generated_from(badly: Path, tmp_path:
     other.mkdir()
     (other / "card.json").write_text('{"name": "x", "tool": "other"}')
     assert "describes no workload" in chakra("generate", other).stderr
+
+
+def test_a_straggler_is_named_first_with_what_it_costs() -> None:
+    """Rank 3 of 8 computes 1.5 times as slowly: nothing else in the plan costs as much."""
+    traces = ck.generate(model="gpt3-125m", seq=256, global_batch=8, dp=8).traces
+    slow, even = (ck.simulate(traces, "dgx-h100", stragglers=s).run() for s in ({3: 1.5}, {}))
+    first = advise(slow)[0][0]
+    assert first.what == "no rank slower than the others (rank 3, 1.5 times as slow)"
+    assert "--straggler" not in " ".join(first.commands)
+    spans = [high - low for low, high in (slow.span_ns, even.span_ns)]
+    assert first.saves_ns == pytest.approx(spans[0] - spans[1], rel=1e-3)

@@ -15,9 +15,7 @@ from support.paths import DATA
 
 HELPS = {
     "float32": "bf16 instead of float32 (torch.autocast, or model.to(torch.bfloat16))",
-    "unfused_attention": (
-        "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
-    ),
+    "unfused_attention": ("attention in one fused kernel (scaled_dot_product_attention)"),
     "healthy": "",
 }
 

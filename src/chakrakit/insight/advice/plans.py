@@ -74,7 +74,7 @@ class _Trials:
         before = self.setting.summary(self.traces)
         if not is_same(before, self.span_ns):
             return [], "no change was tried: simulated again, the run takes another time"
-        trials = [*self._plans(before), *self._algorithms(before)]
+        trials = [*self._stragglers(), *self._plans(before), *self._algorithms(before)]
         weight = _shares(before)
         least = NOTABLE * before.makespan_ns * len(before.ranks)
         trials = [trial for trial in trials if weight[trial[0].touches] >= least]
@@ -91,6 +91,14 @@ class _Trials:
             f"{left} of {len(trials)} changes were not tried: the run is large" if left > 0 else ""
         )
         return list(best.values()), note
+
+    def _stragglers(self) -> Iterator[tuple[PlanChange, Setting]]:
+        """Ranks that are slower than others of the run, as fast as those."""
+        slow = {r: f for r, f in self.setting.options.disturbance.stragglers.items() if f > 1}
+        if slow:
+            each = ", ".join(f"rank {r}, {f:g} times as slow" for r, f in sorted(slow.items()))
+            what = f"no rank slower than the others ({each})"
+            yield PlanChange("stragglers", what, {}), self.setting.without_stragglers()
 
     def _plans(self, before: SimulationSummary) -> Iterator[tuple[PlanChange, Setting]]:
         return ((change, self.setting) for change in changes(self.workload))

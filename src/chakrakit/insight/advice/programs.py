@@ -16,7 +16,16 @@ from chakrakit.machines import preset_on, recorded_on
 from chakrakit.machines.device import operations_of
 from chakrakit.machines.residuals import kernel_group, residual_table
 from chakrakit.operators import on_float32, on_tf32
-from chakrakit.passes import FusedAttention, FusedOptimizer, Graphed, Launched, Recost, Unsync
+from chakrakit.passes import (
+    Ahead,
+    ChannelsLast,
+    FusedAttention,
+    FusedOptimizer,
+    Graphed,
+    Launched,
+    Recost,
+    Unsync,
+)
 from chakrakit.passes.base import names_of, parse
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.simulator.engine import SimulationOptions
@@ -201,11 +210,19 @@ def changes(run: Run) -> Iterator[PassTrial]:
         yield PassTrial(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
     if waiting:
         what = "no waiting for the device inside the step (such as .item())"
-        yield PassTrial(what, str(Unsync(names=tuple(waiting))))
+        waits, unasked = (str(Unsync(names=tuple(waiting), unasked=u)) for u in (False, True))
+        yield PassTrial(what, unasked, waits)
+    yield PassTrial(
+        "processes that load batches ahead (DataLoader(num_workers=…))", str(Ahead("loading"))
+    )
+    what = "batches copied ahead from pinned memory (pin_memory=True, non_blocking=True, a stream for it)"
+    yield PassTrial(what, str(Ahead("copies")))
+    what = "images with channels last (memory_format=torch.channels_last)"
+    yield _with_kernels(what, ChannelsLast.name, profile, "matmul")
     what = "a fused optimizer (fused=True)"
     yield _with_kernels(what, FusedOptimizer.name, profile, "vector")
-    what = "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
-    yield _with_kernels(what, FusedAttention.name, profile, "attention")
+    what = "attention in one fused kernel (scaled_dot_product_attention)"
+    yield _with_kernels(what, FusedAttention.name, profile, "attention", "backend=flash, ")
     if isinstance(device, str) and any(_float32_share(b) > _FLOAT32_SHARE for b in bodies):
         yield _in_bf16(
             preset_on(device), profile, sorted(set().union(*map(_product_classes, bodies)))
@@ -217,15 +234,18 @@ def _profile(device: str) -> str:
     return known.profile if known is not None else ""
 
 
-def _with_kernels(what: str, name: str, profile: str, kind: str) -> PassTrial:
-    """A pass whose new kernels may be off by what kernels of the kind were."""
+def _with_kernels(what: str, name: str, profile: str, kind: str, worst: str = "") -> PassTrial:
+    """A pass whose new kernels may be off by what kernels of the kind were.
+
+    `worst` are settings of the pass at its worst.
+    """
     group = kernel_group("measured profile", profile, kind, 1e-3, False)
     spread = residual_table().spread(*group)
     if spread is None:
         return PassTrial(what, name)
     ends = (max(spread.high, 0.0), min(spread.low, 0.0))
-    worst, best = (f"{name}{{slower={math.exp(x):.3f}}}" for x in ends)
-    return PassTrial(what, name, worst, best)
+    high, low = (f"slower={math.exp(x):.3f}" for x in ends)
+    return PassTrial(what, name, f"{name}{{{worst}{high}}}", f"{name}{{{low}}}")
 
 
 def _in_bf16(preset: str, profile: str, classes: list[str]) -> PassTrial:

@@ -65,6 +65,14 @@ class Setting:
             self, options=replace(self.options, algorithms=Algorithms(fixed)), flags=flags
         )
 
+    def without_stragglers(self) -> Setting:
+        """The same with all ranks as fast as each other."""
+        even = replace(self.options.disturbance, stragglers={})
+        at = [i for i, flag in enumerate(self.flags) if flag == _PAIRS["stragglers"]]
+        gone = {*at, *(i + 1 for i in at)}
+        kept = [flag for i, flag in enumerate(self.flags) if i not in gone]
+        return replace(self, options=replace(self.options, disturbance=even), flags=tuple(kept))
+
     def command(self, traces: str, output: str) -> str:
         """The command line that simulates traces so."""
         return shlex.join(["chakra", "simulate", traces, *self.flags, "-o", output])

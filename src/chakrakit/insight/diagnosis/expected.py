@@ -15,6 +15,8 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.diagnosis.clock import (
+    ASKED,
+    LEAST_NS,
     ClockCheck,
     Verdict,
     clock_check,
@@ -127,7 +129,7 @@ def recorded_logs(view: RankView, device: Device) -> F64:
 
 
 def distinct_logs(parts: Sequence[_RankTimes]) -> F64:
-    """One figure for each operator and expected time: the median of its calls."""
+    """One figure for each operator and expected time that tells of a clock: the median of its calls."""
     logs: list[float] = []
     for part in parts:
         name, measured, expected = part.by_call()
@@ -151,6 +153,7 @@ class _RankTimes:
         self.rows: I64 = np.flatnonzero(works & known)
         self.measured: F64 = view.duration[self.rows].astype(np.float64)
         self.expected: F64 = costs.ps[self.rows] / 1e3
+        self.beyond: Mask = costs.source[self.rows] == CostSource.EXTRAPOLATED
         self.every: I64 = np.flatnonzero(works)
         self.device_ns = float(view.duration[self.every].sum())
 
@@ -166,13 +169,16 @@ class _RankTimes:
         }
 
     def by_call(self) -> tuple[I64, F64, F64]:
-        """The name, and the measured and expected ns of all kernels together, of every operator's call."""
+        """The name, measured and expected ns of all kernels together, of calls that tell of a clock."""
         calls, place = np.unique(self.view.operator[self.rows], return_inverse=True)
-        measured: F64 = np.bincount(place, self.measured, len(calls)).astype(np.float64)
-        expected: F64 = np.bincount(place, self.expected, len(calls)).astype(np.float64)
-        usable = (measured > 0) & (expected > 0)
-        name = self.view.names[0][calls[usable]].astype(np.int64)
-        return name, measured[usable], expected[usable]
+        size = len(calls)
+        measured: F64 = np.bincount(place, self.measured, size).astype(np.float64)
+        expected: F64 = np.bincount(place, self.expected, size).astype(np.float64)
+        beyond = np.bincount(place, self.beyond.astype(np.float64), size) > 0
+        codes, texts = self.view.names
+        asked = np.array([operator_of(text).op_type in ASKED for text in texts], np.bool_)
+        usable = (measured > 0) & (expected >= LEAST_NS) & ~beyond & asked[codes[calls]]
+        return codes[calls[usable]].astype(np.int64), measured[usable], expected[usable]
 
     def spent(self, chosen: Mask) -> float:
         """The time of these kernels, given for all rows."""

@@ -15,6 +15,7 @@ from chakrakit.passes.base.nodes import (
     texts_of,
     with_own_ns,
     with_run_times,
+    without_gaps,
 )
 from chakrakit.passes.base.pipeline import Applied, Transformed, transform
 from chakrakit.passes.base.registry import (
@@ -53,4 +54,5 @@ __all__ = [
     "with_nodes",
     "with_own_ns",
     "with_run_times",
+    "without_gaps",
 ]

@@ -272,3 +272,15 @@ def _timed_body(traces: TraceSet, rank: int) -> Trace:
     if isinstance(traces, Run) and traces.times is not None:
         return traces.timed_body(rank)
     return bind(traces.body(rank), Binding(0, scale=traces.bindings[rank].scale))
+
+
+_HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)]
+
+
+def without_gaps(trace: Trace, rows: Mask) -> Trace:
+    """The trace without the time that the host lets pass inside and before these of its rows."""
+    edges = trace.edges
+    holder = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
+    inside = rows[edges.dst] | rows[holder[edges.dst]]
+    lag = np.where(inside & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0), 0, edges.lag)
+    return trace.with_edges(replace(edges, lag=lag))

@@ -31,6 +31,8 @@ PASSES = {
     "graphed": "fused:Graphed",
     "fused-optimizer": "fused:FusedOptimizer",
     "fused-attention": "fused:FusedAttention",
+    "channels-last": "fused:ChannelsLast",
+    "ahead": "fused:Ahead",
     "units": "units:Units",
     "offload": "tiers:Offload",
     "cache": "tiers:Cache",

@@ -9,7 +9,9 @@ import numpy as np
 
 from chakrakit.arrays import Mask
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.passes.base import Pass, map_bodies, names_of, with_own_ns, with_run_times
+from chakrakit.passes.base import Pass, map_bodies, with_own_ns, with_run_times
+from chakrakit.passes.edit import SelectedCalls
+from chakrakit.passes.fused.ahead import loads
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
@@ -18,7 +20,6 @@ _HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRA
 _OWN_WORK_NS = 1_000_000
 """A longer gap of the host is work of the program's own, which no graph takes over. Assumed: operators cost a
 host tens of microseconds."""
-_LOADING = "enumerate(DataLoader"
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Graphed(Pass):
 
     def _graphed(self, trace: Trace) -> Trace:
         host = on_host(trace)
-        loads = np.array([str(n).startswith(_LOADING) for n in names_of(trace)], np.bool_)
-        own = np.where(host & ~loads, 0, trace.own_ns)
+        loading = SelectedCalls(trace, loads(trace)).call >= 0
+        own = np.where(host & ~loading, 0, trace.own_ns)
         edges = trace.edges
-        free = np.isin(edges.kind, _HOST_EDGES) & (edges.lag < _OWN_WORK_NS)
+        free = np.isin(edges.kind, _HOST_EDGES) & (edges.lag < _OWN_WORK_NS) & ~loading[edges.dst]
         launches = host[edges.src] & ~host[edges.dst]
         follows = (edges.kind == EdgeKind.STREAM) & ~host[edges.src] & ~host[edges.dst]
         lag = np.where(free, 0, edges.lag)

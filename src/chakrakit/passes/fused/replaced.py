@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines import load_machine, recorded_on
 from chakrakit.machines.device import Profiled, packaged_profile
 from chakrakit.operators import Call, operation_of, read_call
-from chakrakit.passes.base import names_of, texts_of, with_own_ns
-from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.passes.base import names_of, texts_of, with_own_ns, without_gaps
+from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import RECORDED_DEVICE, TraceSet
-
-_HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)]
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,6 @@ def with_replacements(trace: Trace, replacements: Iterable[Replacement]) -> Trac
         if one.host >= 0:
             own[one.host] = one.host_ns
     return without_gaps(with_own_ns(trace, own), gone & on_host(trace))
-
-
-def without_gaps(trace: Trace, rows: Mask) -> Trace:
-    """The trace without the time that the host lets pass inside and before these of its rows."""
-    edges = trace.edges
-    holder = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
-    inside = rows[edges.dst] | rows[holder[edges.dst]]
-    lag = np.where(inside & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0), 0, edges.lag)
-    return trace.with_edges(replace(edges, lag=lag))
 
 
 def recorded_calls(trace: Trace, rows: I64) -> list[Call]:

@@ -23,10 +23,6 @@ _MASK, _CAUSAL = 3, 5
 _SOFTMAX = "aten::_softmax"
 _PRODUCTS = {"aten::bmm": 0, "aten::baddbmm": 1}
 """Batched products, and at which place their first factor is."""
-_FILL = "aten::masked_fill"
-_ADD = "aten::add"
-_MASKING = (_FILL, f"{_FILL}_", _ADD, f"{_ADD}_", "aten::where")
-"""What programs hide tokens by, between the first product and the softmax, in place or not."""
 
 
 class AttentionCall(NamedTuple):
@@ -81,7 +77,7 @@ def _plain_calls(trace: Trace) -> list[AttentionCall]:
 def _written_calls(trace: Trace) -> Iterator[AttentionCall]:
     """Batched products before and after a softmax over what the first of them made, by their shapes."""
     host, names = on_host(trace), names_of(trace)
-    wanted = host & np.isin(names, (_SOFTMAX, *_PRODUCTS, *_MASKING))
+    wanted = host & np.isin(names, (_SOFTMAX, *_PRODUCTS))
     rows = np.flatnonzero(wanted & (texts_of(trace, "inputs_shapes") != ""))
     if not (names[rows] == _SOFTMAX).any():
         return
@@ -95,7 +91,7 @@ def _written_calls(trace: Trace) -> Iterator[AttentionCall]:
             continue
         shapes = _shapes(calls[i], calls[first], calls[second])
         if shapes is not None:
-            between = calls[first + 1 : i]
+            between = recorded_calls(trace, threads.after(int(rows[first]), int(rows[i])))
             causal = any(_hides_later(c, shapes[0].shape[-2], shapes[1].shape[-2]) for c in between)
             masked = not causal and any(_hides(c, calls[i]) for c in between)
             inside = threads.between(int(rows[first]), int(rows[second]))
@@ -139,23 +135,22 @@ def _shapes(softmax: Call, first: Call, second: Call) -> tuple[Operand, Operand,
 
 
 def _hides(call: Call, softmax: Call) -> bool:
-    """Whether a call gives the scores a mask."""
-    scores = softmax.tensor(0)
-    tensors = call.tensors
+    """Whether a call gives the scores a mask: a smaller tensor with as many columns."""
+    scores, tensors = softmax.tensor(0), call.tensors
     return (
-        call.name in _MASKING
-        and scores is not None
-        and len(tensors) > 1
+        scores is not None
+        and any(t.shape == scores.shape for t in tensors)
         and any(t.shape[-1:] == scores.shape[-1:] for t in tensors if t.shape != scores.shape)
     )
 
 
 def _hides_later(call: Call, queries: int, keys: int) -> bool:
     """Whether a mask is the same for all sequences and heads: one of positions alone."""
-    if call.name not in _MASKING or queries == 1:
-        return False
-    return any(
-        t.shape[-2:] == (queries, keys) and math.prod(t.shape[:-2]) == 1 for t in call.tensors
+    sizes = [t.shape for t in call.tensors]
+    return (
+        queries > 1
+        and any(math.prod(size[:-2]) > 1 for size in sizes)
+        and any(size[-2:] == (queries, keys) and math.prod(size[:-2]) == 1 for size in sizes)
     )
 
 
@@ -174,6 +169,10 @@ class _Threads:
         launches = trace.edges.where(every[trace.edges.src] & ~every[trace.edges.dst])
         order = np.argsort(launches.src, kind="stable")
         self._by, self._kernel = launches.src[order], launches.dst[order]
+
+    def after(self, first: int, last: int) -> I64:
+        """Rows of the host after one row and before another of its thread."""
+        return self._rows[self._place[first] + 1 : self._place[last]]
 
     def between(self, first: int, last: int) -> I64:
         """Rows from the outermost operator around one row to the end of that around another."""
