@@ -18,6 +18,7 @@ from chakrakit.published.communication.regression import final_loss
 from chakrakit.published.methodology.seven_plans import PLANS, RANKS
 from chakrakit.published.planning.placements import scattered, snake, tiles
 from chakrakit.published.recorded import LINE, write_line
+from chakrakit.published.serving import harvesting
 from chakrakit.published.serving.balancing import Fewest
 from chakrakit.published.serving.rental import best_rates, one_by_one, together
 from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
@@ -143,3 +144,15 @@ def test_a_study_s_line_is_written_into_its_table(tmp_path):
     table = pq.read_table(tmp_path / source.name)
     assert b'"another"' in table.schema.metadata[LINE]
     assert table.equals(pq.read_table(source))
+
+
+def test_rollouts_leave_where_users_wait_and_stay_where_only_rollouts_do():
+    policy = harvesting.Cooperative(0.5, 0.05)
+    rollouts = [
+        SimpleNamespace(number=n, priority=harvesting.ROLLOUT, generated=5) for n in range(3)
+    ]
+    user = SimpleNamespace(number=9, priority=harvesting.ROLLOUT + 1, generated=0)
+    for waiting, moves in (([], []), (rollouts[:1], []), ([rollouts[0], user], [0, 1, 2])):
+        engine = SimpleNamespace(number=harvesting.OWN, waiting_requests=waiting)
+        gone = policy.migrate([*rollouts, user], engine, [])
+        assert gone == [(n, n % harvesting.OWN) for n in moves]
