@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -74,8 +74,18 @@ def imports(file: Path) -> tuple[tuple[str, str], ...]:
     return tuple(_imports(file))
 
 
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements and all that stand inside them: a twentieth of what a tree holds, and all that imports."""
+    for statement in body:
+        yield statement
+        for field in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, field, ()))
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            yield from _statements(part.body)
+
+
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
-    for node in nodes_of(file):
+    for node in _statements(tree_of(file).body):
         if isinstance(node, ast.Import):
             yield from ((a.name, "") for a in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import chakrakit as ck
 from chakrakit.commands import COMMANDS, group
+from chakrakit.commands import options as options_module
 from chakrakit.commands import simulate as simulate_module
 from chakrakit.commands.command import command
 from chakrakit.commands.options import Option, Parameter, Positional, parameters_of, public
@@ -211,3 +212,10 @@ def test_help_in_python_is_whole_words_within_its_width() -> None:
     for line, after in pairwise(parameters):
         if line.startswith("    ") and after.startswith("    "):
             assert len(line) + 1 + len(after.split()[0]) > 96
+
+
+def test_what_stands_in_backticks_stays_as_it_is() -> None:
+    names = {"--two-words": "two_words"}
+    said = "Like --two-words, `chakra x --two-words` and --other-one; -5 and a-b are none."
+    python = "Like `two_words`, `chakra x --two-words` and `other_one`; -5 and a-b are none."
+    assert options_module._in_python(said, names) == python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from chakrakit.machines.residuals import (
     beside_host,
     collective_group,
     difference,
+    interval_in,
     interval_of,
     residual_table,
 )
@@ -132,3 +134,18 @@ def test_what_is_modelled_between_nodes_is_less_sure_than_what_was_measured_with
     within, between = (interval_of(1.0, [Contribution(g, "a", 1.0)]) for g in groups)
     assert width(between) > 3 * width(within)
     assert (within.modelled, between.modelled) == (False, True)
+
+
+def test_a_result_hands_its_interval_on_whole() -> None:
+    said = {
+        "interval_groups": {"gemm": (1.0, 0.1, 0.0, 0.1)},
+        "interval_operations": {"gemm": {"mm": 1.0}},
+    }
+    result = SimpleNamespace(
+        interval_ns=(90.0, 120.0), interval_step="dense", clock_mhz=1200.0, **said
+    )
+    interval = interval_in(result)
+    assert interval is not None
+    assert (interval.low_ns, interval.high_ns, interval.clock_mhz) == (90.0, 120.0, 1200.0)
+    assert (interval.groups, interval.operations, interval.step) == (*said.values(), "dense")
+    assert interval_in(SimpleNamespace(interval_ns=None)) is None

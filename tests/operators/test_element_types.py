@@ -148,3 +148,9 @@ def test_widths_are_those_of_numpy():
     assert len(own) >= 13
     for t in own:
         assert t.bits == 8 * np.dtype(t.numpy).itemsize, t.name
+
+
+def test_whole_numbers_have_as_many_bits_as_their_names_say():
+    whole = {t.name: t.bits for t in TYPES if t.name.lstrip("u").startswith("int")}
+    assert len(whole) >= 12
+    assert whole == {name: int(name.lstrip("u").removeprefix("int")) for name in whole}

@@ -42,12 +42,14 @@ def words(node: ast.AST) -> Iterator[str]:
 
 
 def literals(tree: ast.AST) -> Iterator[ast.AST]:
-    """Whatever can hold a table: displays, match statements, `dict(…)` and patterns."""
-    for node in ast.walk(tree):
+    """Whatever can hold a table: displays, match statements, `dict(…)` and patterns; the outermost ones."""
+    for node in ast.iter_child_nodes(tree):
         is_dict = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict"
         is_display = isinstance(node, ast.Dict | ast.Set | ast.List | ast.Tuple | ast.Match)
         if is_dict or is_display or (isinstance(node, ast.Constant) and "|" in str(node.value)):
             yield node
+        else:
+            yield from literals(node)
 
 
 def may_have_a_table(text: str) -> bool:

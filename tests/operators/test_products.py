@@ -3,6 +3,7 @@
 import pytest
 
 from chakrakit.operators import Call, Operand, Work, gemm_operation, operation_of, operator_of
+from chakrakit.operators.products import _alignment
 
 
 def bf16(*shape, strides=None):
@@ -99,3 +100,15 @@ def test_a_backward_convolution_counts_what_it_is_asked_for():
     one = operation_of(Call("aten::convolution_backward", inputs, [[False, True, False]]))
     assert both.flops == 2 * one.flops
     assert one.table == "conv_backward.weight"
+
+
+@pytest.mark.parametrize(
+    ("columns", "size", "kind"),
+    [(8, 2, "gemm"), (4, 2, "gemm_odd.even"), (2, 2, "gemm_odd.even"), (1, 2, "gemm"), (3, 2, "gemm_odd"),
+     (4, 4, "gemm"), (2, 4, "gemm_odd"), (3, 4, "gemm_odd")],
+)  # fmt: skip
+def test_rows_that_lie_16_bytes_apart_are_loaded_whole(columns, size, kind):
+    """Of halves at least two together have kernels of their own; a single column has no rows to load."""
+    first, second = (Operand((32, 32), size, "x"), Operand((32, columns), size, "x"))
+    assert _alignment(first, second, columns).startswith(kind)
+    assert (_alignment(first, second, columns) == "gemm_odd.even") == (kind == "gemm_odd.even")

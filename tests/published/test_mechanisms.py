@@ -16,8 +16,9 @@ from chakrakit.published import TABLES, list_studies, seconds_of, unsure
 from chakrakit.published.communication import gradient_codecs as codecs
 from chakrakit.published.communication.regression import final_loss
 from chakrakit.published.methodology.seven_plans import PLANS, RANKS
-from chakrakit.published.planning.placements import scattered, snake, tiles
+from chakrakit.published.planning.placements import DIMS, scattered, snake, tiles
 from chakrakit.published.recorded import LINE, write_line
+from chakrakit.published.serving import harvesting
 from chakrakit.published.serving.balancing import Fewest
 from chakrakit.published.serving.rental import best_rates, one_by_one, together
 from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
@@ -143,3 +144,35 @@ def test_a_study_s_line_is_written_into_its_table(tmp_path):
     table = pq.read_table(tmp_path / source.name)
     assert b'"another"' in table.schema.metadata[LINE]
     assert table.equals(pq.read_table(source))
+
+
+def test_rollouts_leave_where_users_wait_and_stay_where_only_rollouts_do():
+    policy = harvesting.Cooperative(0.5, 0.05)
+    rollouts = [
+        SimpleNamespace(number=n, priority=harvesting.ROLLOUT, generated=5) for n in range(3)
+    ]
+    user = SimpleNamespace(number=9, priority=harvesting.ROLLOUT + 1, generated=0)
+    for waiting, moves in (([], []), (rollouts[:1], []), ([rollouts[0], user], [0, 1, 2])):
+        engine = SimpleNamespace(number=harvesting.OWN, waiting_requests=waiting)
+        gone = policy.migrate([*rollouts, user], engine, [])
+        assert gone == [(n, n % harvesting.OWN) for n in moves]
+
+
+def test_slices_are_as_large_as_their_names_say():
+    assert {name: tuple(map(int, name.split()[1].split("×"))) for name in DIMS} == DIMS
+
+
+def test_more_engines_start_while_those_for_rollouts_are_busy():
+    """Two requests or fewer on each of the two engines are no reason, whether they wait or run."""
+    policy = harvesting.ElasticPool(2.0)
+    few, all_of_them = harvesting.OWN + harvesting.SERVING, harvesting.OWN + harvesting.SERVING + 2
+    for waiting, running, on in (
+        (2, 0, few),
+        (0, 2, few),
+        (1, 2, all_of_them),
+        (3, 0, all_of_them),
+    ):
+        engines = [_Engine(n, waiting, running) for n in range(harvesting.OWN)]
+        engines += [_Engine(n, 50, 50) for n in range(harvesting.OWN, few)]  # those of users
+        assert policy.scale(engines, now_s=5.0) == list(range(on))
+        assert policy.scale(engines, now_s=0.0) == list(range(few))

@@ -50,8 +50,12 @@ def test_kept_summaries_of_random_workloads(machine: str) -> None:
 @pytest.mark.parametrize("name", marked(DISTURBED))
 def test_kept_runs_of_a_recording(name: str) -> None:
     simulation = ck.simulate(linked("gpt_pp_2"), "dgx-h100", **DISTURBED[name])
-    run = simulation.run()
+    run = simulation.run("full")
     times = {f"rank {r}": [run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks}
+    for rank in run.ranks:
+        of_rank = run.times_of(rank)
+        causes = (of_rank.binding_row, of_rank.binding_rank, of_rank.reason)
+        times[f"causes {rank}"] = [c.tolist() for c in causes if c is not None]
     counters = {n: t.to_pylist() for n, t in run.counters.items()}
     compare(
         f"rerun-{name}",

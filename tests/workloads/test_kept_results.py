@@ -127,7 +127,7 @@ def _by_default(kind: str, folder: Path) -> str:
 def test_kept_outcomes_of_damaged_workloads(name: str, tmp_path: Path) -> None:
     """What described workloads come to, and what is said to those that were damaged."""
     command = printed("generate {in}/w.yaml --dry-run")
-    compare(f"damaged-{name}", outcomes(name, tmp_path, command, 30))
+    compare(f"damaged-{name}", outcomes(name, tmp_path, command, 12))
 
 
 @pytest.mark.parametrize("name", ["config", "config-moe"])

@@ -183,3 +183,9 @@ def test_progress_counts_up_to_all_there_is() -> None:
     assert all(0 <= done <= most for done, most in counted)
     assert [done for done, _ in counted] == sorted(done for done, _ in counted)
     assert counted[-1][0] == counted[-1][1] > 0
+
+
+def test_a_single_device_shards_nothing() -> None:
+    alone, several = (space_of(MODEL, gpus, STEP, {}) for gpus in ([1], [8]))
+    assert (alone.data, alone.tp, alone.pp) == (["ddp"], [1], [1])
+    assert (several.data, several.tp) == (["zero1", "fsdp"], [1, 2, 4, 8])

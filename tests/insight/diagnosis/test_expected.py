@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.diagnosis.clock import clock_check
-from chakrakit.insight.diagnosis.expected import ExpectedTime, slow_operators
+from chakrakit.insight.diagnosis.expected import ExpectedTime, _by_kind, slow_operators
 from chakrakit.machines import load_machine
 from support.paths import DATA
 
@@ -60,3 +60,12 @@ def test_only_operators_whose_work_is_known_are_called_slow():
     device = load_machine("dgx-h200").devices[0]
     slow = [ExpectedTime(n, "vector", 1, 9e6, 1e6, 9.0) for n in ("aten::add", "vllm::moe_forward")]
     assert [c.detail.split()[0] for c in slow_operators(slow, 2e7, device)] == ["aten::add"]
+
+
+def test_a_kind_s_ratio_is_that_of_all_its_operators_together():
+    """And kinds that hardly take time are left out."""
+    times = [("mm", "matmul", 30, 10), ("bmm", "matmul", 50, 40), ("add", "vector", 0.1, 1)]
+    operators = [
+        ExpectedTime(o, kind, 1, took, needs, took / needs) for o, kind, took, needs in times
+    ]
+    assert _by_kind(operators, total=80.1) == {"matmul": 80 / 50}

@@ -57,3 +57,15 @@ def test_quantities():
     assert parse("1.5 us", "time", "x") == pytest.approx(1.5e-6)
     assert parse("80 GiB", "bytes", "x") == 80 * 2**30
     assert show_bandwidth(450e9) == "450 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind", "value"),
+    [("s", "time", 1), ("ms", "time", 1e-3), ("us", "time", 1e-6), ("µs", "time", 1e-6), ("ns", "time", 1e-9),
+     ("ps", "time", 1e-12), ("W", "power", 1), ("kW", "power", 1e3), ("FLOP/s", "rate", 1),
+     ("GFLOPS", "rate", 1e9), ("TFLOP/s", "rate", 1e12), ("PFLOP/s", "rate", 1e15), ("KiB", "bytes", 1024),
+     ("MB", "bytes", 1e6), ("GiB", "bytes", 2**30), ("Gb", "bytes", 1e9 / 8), ("TB/s", "bandwidth", 1e12),
+     ("Gbps", "bandwidth", 1e9 / 8), ("MiB/s", "bandwidth", 2**20)],
+)  # fmt: skip
+def test_a_unit_is_what_it_says(unit, kind, value):
+    assert parse(f"3 {unit}", kind, "x") == pytest.approx(3 * value, rel=1e-12)

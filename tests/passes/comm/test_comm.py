@@ -142,6 +142,11 @@ def test_random_sets_keep_it_too(change, seed):
         ("comm{action=split, parts=0}", "1 or more"),
         ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),
         ("comm{action=offload, stream=-1}", "streams are numbers"),
+        (f"comm{{action=offload, stream={2**31}}}", "streams are numbers"),
+        (f"comm{{action=prioritize, priority={2**31}}}", "a number of 32 bits"),
+        (f"comm{{action=prioritize, priority={-(2**31) - 1}}}", "a number of 32 bits"),
+        ("comm{action=prioritize, weight=65536}", "from 1 to 65,535"),
+        ("comm{action=prioritize, weight=0}", "from 1 to 65,535"),
         ("comm{action=fuse, size=1MB, types=[all-reuce]}", "no 'all-reuce'"),
         (
             "comm{action=shrink}",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.machines import parse_machine
 from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.results import ServedRun, ServiceLevel
+from chakrakit.serving.results.figures import group_times
 from support.serving_engines import pool, together
 
 
@@ -77,3 +79,10 @@ def test_a_stream_that_the_engine_cannot_serve_is_said(
     result = ck.serve("llama-3.1-8b", "dgx-h100", stream)
     assert any("requests take ever longer" in note for note in result.notes) == behind
     assert ("requests take ever longer" in str(result)) == behind
+
+
+def test_a_group_begins_with_its_first_request_and_ends_with_its_last():
+    """Requests of no group count for none, and a group of which one never ended has no end."""
+    group, arrival = np.array([3, -1, 3, 5, 5]), np.array([7, 1, 4, 8, 9])
+    first, last = group_times(group, arrival, finish=np.array([20, 99, 30, 40, -1]))
+    assert (first.tolist(), last.tolist()) == ([4, 8], [30, -1])

@@ -7,8 +7,9 @@ import chakrakit as ck
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
+from chakrakit.machines import machine as machine_of
 from chakrakit.simulator.engine import SimulationOptions, run
-from chakrakit.simulator.results import parse_members, parse_sizes
+from chakrakit.simulator.results import parse_members, parse_sizes, time_collective
 
 KINDS = {
     "all-reduce": CollectiveType.ALL_REDUCE,
@@ -126,3 +127,13 @@ def test_one_byte_reductions_take_longer():
     )
     assert 1.02 < byte / half < 1.05
     assert np.isfinite(byte)
+
+
+@pytest.mark.parametrize("kind", ["all-gather", "reduce-scatter", "all-reduce"])
+def test_without_a_library_a_table_says_what_its_links_take(kind):
+    """Four on a switch at 1 GB/s: each sends three quarters of all bytes, in an all-reduce twice."""
+    switch = {
+        "network": [{"topology": "switch", "size": 4, "bandwidth": "1 GB/s", "latency": "0 s"}]
+    }
+    (row,) = time_collective(kind, machine_of(switch), 4, [4_000_000]).rows
+    assert row.time_us == pytest.approx(3_000 * (2 if kind == "all-reduce" else 1))

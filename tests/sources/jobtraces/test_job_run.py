@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
+from chakrakit.errors import FormatError
 from chakrakit.sources import read_job_trace
 from support.job_traces import write_job
 
@@ -37,3 +41,14 @@ def test_a_run_of_a_job_trace_can_be_written_and_read_back(tmp_path):
     ck.write(run, tmp_path / "run")
     again = ck.read(tmp_path / "run")
     assert np.array_equal(again.trace(1).start_ns, run.trace(1).start_ns)
+
+
+@pytest.mark.parametrize("column", [pa.array([1, 2]), pa.array([1.0, None]), pa.array(["1", "2"])])
+def test_times_are_seconds_without_gaps(column, tmp_path):
+    path = write_job(tmp_path / "job.parquet", replicas=1, stages=1, batches=1, steps=(1,))
+    table = pq.read_table(path)
+    values = pa.concat_arrays([column] * table.num_rows)[: table.num_rows]
+    place = table.schema.get_field_index("start_ts")
+    pq.write_table(table.set_column(place, "start_ts", values), path)
+    with pytest.raises(FormatError, match="'start_ts' should hold seconds without gaps"):
+        read_job_trace(path)

@@ -12,7 +12,7 @@ import pytest
 
 from chakrakit import TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace.codecs.parquet_footer import FooterColumn, null_columns
+from chakrakit.trace.codecs.parquet_footer import FooterColumn, _varint, null_columns
 
 
 def written(tmp_path: Path) -> bytes:
@@ -166,3 +166,13 @@ def test_what_cannot_be_a_footer_has_no_nulls(footer: bytes) -> None:
 )
 def test_a_file_without_a_footer_has_no_nulls(data: bytes) -> None:
     assert null_columns(io.BytesIO(data), [FooterColumn("a", "INT32")]) == set()
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 129, 300, 2**21, 2**40 + 5])
+def test_a_whole_number_has_seven_bits_per_byte(number: int) -> None:
+    data, rest = bytearray(), number
+    while rest > 127:
+        data.append(rest & 127 | 128)
+        rest >>= 7
+    data.append(rest)
+    assert _varint(bytes(data) + b"x", 0) == (number, len(data))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, nearest
@@ -22,41 +23,6 @@ from chakrakit.trace.model import CollectiveType, collective_words
 
 COLLECTIVES = {int(kind): collective_words(kind) for kind in CollectiveType}
 """CollectiveType numbers to the names used here."""
-
-ALGORITHMS = {
-    "all-reduce": (
-        "in-switch",
-        "ring",
-        "two-way-ring",
-        "halving-doubling",
-        "double-tree",
-        "hierarchical",
-        "direct",
-    ),
-    "reduce-scatter": (
-        "in-switch",
-        "ring",
-        "two-way-ring",
-        "halving-doubling",
-        "hierarchical",
-        "direct",
-    ),
-    "all-gather": (
-        "in-switch",
-        "ring",
-        "two-way-ring",
-        "halving-doubling",
-        "hierarchical",
-        "direct",
-    ),
-    "all-to-all": ("direct", "pairwise"),
-    "broadcast": ("tree", "ring", "direct"),
-    "reduce": ("tree", "ring", "direct"),
-    "gather": ("direct",),
-    "scatter": ("direct",),
-    "barrier": ("dissemination",),
-}
-"""Algorithms by collective; on equal estimates the earlier one is used."""
 
 MOST_DIRECT = 64
 """Members up to which algorithms with messages between all pairs are considered: 64 members have 4,032."""
@@ -102,7 +68,7 @@ class Algorithms:
     ) -> CollectiveSteps:
         """The schedule of an algorithm for a group of this shape."""
         chunks = self.chunks or best_chunks(collective, name, size, shape)
-        return make_moves(collective, name, shape, chunks, root, grid)
+        return _TABLE[collective][name].steps(Asked(collective, shape, chunks, root, grid))
 
 
 def _possible(name: str, collective: str, shape: GroupShape) -> str:
@@ -118,18 +84,6 @@ def _possible(name: str, collective: str, shape: GroupShape) -> str:
 
 
 # --- estimates ----------------------------------------------------------------------------------
-
-
-def estimate(collective: str, name: str, size: float, shape: GroupShape) -> float:
-    """Estimated seconds of an algorithm; infinite where it does not apply."""
-    if collective in ("all-reduce", "reduce-scatter", "all-gather"):
-        rounds = 2 if collective == "all-reduce" else 1
-        return _BLOCKWISE[name](size, shape, rounds)
-    if collective == "all-to-all":
-        return _all_to_all(name, size, shape)
-    if collective in ("broadcast", "reduce"):
-        return _rooted(name, size, shape)
-    return 0.0
 
 
 def _ring(size: float, s: GroupShape, rounds: int) -> float:
@@ -148,9 +102,7 @@ def _halving(size: float, s: GroupShape, rounds: int) -> float:
     return rounds * (steps * s.far.latency + (s.n - 1) / s.n * size / s.far.bandwidth)
 
 
-def _tree(size: float, s: GroupShape, rounds: int) -> float:
-    if rounds == 1:
-        return math.inf
+def _tree(size: float, s: GroupShape) -> float:
     chunks = best_chunks("all-reduce", "double-tree", size, s)
     return _ticks(s.n, chunks) * (s.far.latency + 2 * size / chunks / s.far.bandwidth)
 
@@ -180,34 +132,26 @@ def _switch(size: float, s: GroupShape, rounds: int) -> float:
     return s.far.latency + size / s.far.bandwidth if s.reduces else math.inf
 
 
-_BLOCKWISE: dict[str, Callable[[float, GroupShape, int], float]] = {
-    "in-switch": _switch,
-    "ring": _ring,
-    "two-way-ring": _two_way,
-    "halving-doubling": _halving,
-    "double-tree": _tree,
-    "hierarchical": _hierarchical,
-    "direct": _direct,
-}
+def _direct_exchange(size: float, s: GroupShape) -> float:
+    if s.n > MOST_EXCHANGED:
+        return math.inf
+    return s.far.latency + math.ceil((s.n - 1) / s.fan) * size / s.n / s.far.bandwidth
 
 
-def _all_to_all(name: str, size: float, s: GroupShape) -> float:
-    each = size / s.n / s.far.bandwidth
-    if name == "direct":
-        return (
-            math.inf
-            if s.n > MOST_EXCHANGED
-            else s.far.latency + math.ceil((s.n - 1) / s.fan) * each
-        )
-    return (s.n - 1) * (s.far.latency + each)
+def _pairwise(size: float, s: GroupShape) -> float:
+    return (s.n - 1) * (s.far.latency + size / s.n / s.far.bandwidth)
 
 
-def _rooted(name: str, size: float, s: GroupShape) -> float:
-    if name == "tree":
-        return math.ceil(math.log2(s.n)) * (s.far.latency + size / s.far.bandwidth)
-    if name == "ring":
-        chunks = best_chunks("broadcast", "ring", size, s)
-        return (chunks + s.n - 2) * (s.ring.latency + size / chunks / s.ring.bandwidth)
+def _rooted_tree(size: float, s: GroupShape) -> float:
+    return math.ceil(math.log2(s.n)) * (s.far.latency + size / s.far.bandwidth)
+
+
+def _chain(size: float, s: GroupShape) -> float:
+    chunks = best_chunks("broadcast", "ring", size, s)
+    return (chunks + s.n - 2) * (s.ring.latency + size / chunks / s.ring.bandwidth)
+
+
+def _rooted_direct(size: float, s: GroupShape) -> float:
     return s.far.latency + math.ceil((s.n - 1) / s.fan) * size / s.far.bandwidth
 
 
@@ -228,55 +172,114 @@ def best_chunks(collective: str, name: str, size: float, s: GroupShape) -> int:
 # --- schedules ----------------------------------------------------------------------------------
 
 
-def make_moves(
-    collective: str, name: str, shape: GroupShape, chunks: int, root: int, grid: I64 | None
-) -> CollectiveSteps:
-    """The schedule of an algorithm, by name."""
-    n = shape.n
-    if name == "hierarchical":
-        assert grid is not None
-        by_topology = {"full": "direct", "ring": "two-way-ring"}
-        ways = [by_topology.get(axis.topology, "ring") for axis in shape.axes]
-        return hierarchical(grid, collective, ways)
-    if collective == "barrier":
-        return a.dissemination_barrier(n)
-    if name == "double-tree":
-        return a.tree_all_reduce(n, chunks)
-    if collective in ("broadcast", "reduce"):
-        return _rooted_moves(collective, name, n, chunks, root)
-    if collective in ("gather", "scatter"):
-        return a.direct_gather(n, root) if collective == "gather" else a.direct_scatter(n, root)
-    return _BY_NAME[collective, name](n)
+class Asked(NamedTuple):
+    """What a schedule is made for."""
+
+    collective: str
+    shape: GroupShape
+    chunks: int
+    root: int
+    grid: I64 | None
 
 
-def _rooted_moves(collective: str, name: str, n: int, chunks: int, root: int) -> CollectiveSteps:
-    down = collective == "broadcast"
-    if name == "ring":
-        return (a.ring_broadcast if down else a.ring_reduce_to)(n, chunks, root)
-    if name == "tree":
-        return (a.binomial_broadcast if down else a.binomial_reduce_to)(n, root)
-    return (a.direct_broadcast if down else a.direct_reduce_to)(n, root)
+Make = Callable[[Asked], CollectiveSteps]
 
 
-_BY_NAME: dict[tuple[str, str], Callable[[int], CollectiveSteps]] = {
-    ("all-reduce", "ring"): a.ring_all_reduce,
-    ("all-reduce", "two-way-ring"): a.two_way_all_reduce,
-    ("all-reduce", "direct"): a.direct_all_reduce,
-    ("all-reduce", "halving-doubling"): a.halving_doubling_all_reduce,
-    ("all-reduce", "in-switch"): a.switch_all_reduce,
-    ("reduce-scatter", "ring"): a.ring_reduce_scatter,
-    ("reduce-scatter", "two-way-ring"): a.two_way_reduce_scatter,
-    ("reduce-scatter", "direct"): a.direct_reduce_scatter,
-    ("reduce-scatter", "halving-doubling"): a.halving_reduce_scatter,
-    ("reduce-scatter", "in-switch"): a.switch_reduce_scatter,
-    ("all-gather", "ring"): a.ring_all_gather,
-    ("all-gather", "two-way-ring"): a.two_way_all_gather,
-    ("all-gather", "direct"): a.direct_all_gather,
-    ("all-gather", "halving-doubling"): a.doubling_all_gather,
-    ("all-gather", "in-switch"): a.switch_all_gather,
-    ("all-to-all", "direct"): a.direct_all_to_all,
-    ("all-to-all", "pairwise"): a.pairwise_all_to_all,
+def _among(make: Callable[[int], CollectiveSteps]) -> Make:
+    return lambda asked: make(asked.shape.n)
+
+
+def _from_root(make: Callable[[int, int], CollectiveSteps]) -> Make:
+    return lambda asked: make(asked.shape.n, asked.root)
+
+
+def _chained(make: Callable[[int, int, int], CollectiveSteps]) -> Make:
+    return lambda asked: make(asked.shape.n, asked.chunks, asked.root)
+
+
+def _on_grid(asked: Asked) -> CollectiveSteps:
+    assert asked.grid is not None
+    by_topology = {"full": "direct", "ring": "two-way-ring"}
+    ways = [by_topology.get(axis.topology, "ring") for axis in asked.shape.axes]
+    return hierarchical(asked.grid, asked.collective, ways)
+
+
+# --- the algorithms -----------------------------------------------------------------------------
+
+
+class Algorithm(NamedTuple):
+    """A way to do a collective: its estimated seconds, and its schedule."""
+
+    seconds: Callable[[float, GroupShape], float]
+    steps: Make
+
+
+def _in_rounds(
+    estimate: Callable[[float, GroupShape, int], float], rounds: int, steps: Make
+) -> Algorithm:
+    """One whose estimate depends on how often the data goes around: twice in an all-reduce."""
+    return Algorithm(lambda size, shape: estimate(size, shape, rounds), steps)
+
+
+def _at_once(_size: float, _shape: GroupShape) -> float:
+    """Of collectives that have only one algorithm, which nothing is compared with."""
+    return 0.0
+
+
+_TABLE: dict[str, dict[str, Algorithm]] = {
+    "all-reduce": {
+        "in-switch": _in_rounds(_switch, 2, _among(a.switch_all_reduce)),
+        "ring": _in_rounds(_ring, 2, _among(a.ring_all_reduce)),
+        "two-way-ring": _in_rounds(_two_way, 2, _among(a.two_way_all_reduce)),
+        "halving-doubling": _in_rounds(_halving, 2, _among(a.halving_doubling_all_reduce)),
+        "double-tree": Algorithm(
+            _tree, lambda asked: a.tree_all_reduce(asked.shape.n, asked.chunks)
+        ),
+        "hierarchical": _in_rounds(_hierarchical, 2, _on_grid),
+        "direct": _in_rounds(_direct, 2, _among(a.direct_all_reduce)),
+    },
+    "reduce-scatter": {
+        "in-switch": _in_rounds(_switch, 1, _among(a.switch_reduce_scatter)),
+        "ring": _in_rounds(_ring, 1, _among(a.ring_reduce_scatter)),
+        "two-way-ring": _in_rounds(_two_way, 1, _among(a.two_way_reduce_scatter)),
+        "halving-doubling": _in_rounds(_halving, 1, _among(a.halving_reduce_scatter)),
+        "hierarchical": _in_rounds(_hierarchical, 1, _on_grid),
+        "direct": _in_rounds(_direct, 1, _among(a.direct_reduce_scatter)),
+    },
+    "all-gather": {
+        "in-switch": _in_rounds(_switch, 1, _among(a.switch_all_gather)),
+        "ring": _in_rounds(_ring, 1, _among(a.ring_all_gather)),
+        "two-way-ring": _in_rounds(_two_way, 1, _among(a.two_way_all_gather)),
+        "halving-doubling": _in_rounds(_halving, 1, _among(a.doubling_all_gather)),
+        "hierarchical": _in_rounds(_hierarchical, 1, _on_grid),
+        "direct": _in_rounds(_direct, 1, _among(a.direct_all_gather)),
+    },
+    "all-to-all": {
+        "direct": Algorithm(_direct_exchange, _among(a.direct_all_to_all)),
+        "pairwise": Algorithm(_pairwise, _among(a.pairwise_all_to_all)),
+    },
+    "broadcast": {
+        "tree": Algorithm(_rooted_tree, _from_root(a.binomial_broadcast)),
+        "ring": Algorithm(_chain, _chained(a.ring_broadcast)),
+        "direct": Algorithm(_rooted_direct, _from_root(a.direct_broadcast)),
+    },
+    "reduce": {
+        "tree": Algorithm(_rooted_tree, _from_root(a.binomial_reduce_to)),
+        "ring": Algorithm(_chain, _chained(a.ring_reduce_to)),
+        "direct": Algorithm(_rooted_direct, _from_root(a.direct_reduce_to)),
+    },
+    "gather": {"direct": Algorithm(_at_once, _from_root(a.direct_gather))},
+    "scatter": {"direct": Algorithm(_at_once, _from_root(a.direct_scatter))},
+    "barrier": {"dissemination": Algorithm(_at_once, _among(a.dissemination_barrier))},
 }
+"""By collective and name; on equal estimates the earlier one is used."""
+ALGORITHMS = {collective: tuple(by_name) for collective, by_name in _TABLE.items()}
+"""The names by collective, in this order."""
+
+
+def estimate(collective: str, name: str, size: float, shape: GroupShape) -> float:
+    """Estimated seconds of an algorithm; infinite where it does not apply."""
+    return _TABLE[collective][name].seconds(size, shape)
 
 
 def data_bytes(collective: str, size: float, n: int) -> float:
