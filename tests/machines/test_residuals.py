@@ -17,6 +17,7 @@ from chakrakit.machines.residuals import (
     collective_group,
     difference,
     interval_of,
+    kernel_group,
     residual_table,
 )
 from support.paths import DATA
@@ -132,3 +133,11 @@ def test_what_is_modelled_between_nodes_is_less_sure_than_what_was_measured_with
     within, between = (interval_of(1.0, [Contribution(g, "a", 1.0)]) for g in groups)
     assert width(between) > 3 * width(within)
     assert (within.modelled, between.modelled) == (False, True)
+
+
+def test_an_interval_holds_the_time_that_it_belongs_to():
+    """Measured kernels all take longer than a data sheet's rates say; the interval begins at that time."""
+    group = kernel_group("data sheet", "h200", "vector", 3e-6, beyond=False)
+    found = interval_of(1.0, [Contribution(group, str(i), 0.01) for i in range(100)])
+    assert found is not None
+    assert found.low_ns <= 1e9 <= found.high_ns
