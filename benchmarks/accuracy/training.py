@@ -20,7 +20,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import Simulation, simulate
-from chakrakit.workloads.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.description import Attention, Decoder, Experts, Layer, Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import model_named
 
@@ -38,6 +38,15 @@ MPT_LARGER = {
     "MPT-70b": {"layers": 80, "hidden": 8192, "heads": 64},
 }
 """Shapes of llm-foundry's own files, beyond GPT-3's."""
+
+
+def _gpt_oss_layer(window: int) -> Layer:
+    mixer = Attention(
+        heads=64, kv_heads=8, head_dim=64, window=window, sinks=True, bias=True, out_bias=True
+    )
+    return Layer(mixer=mixer, ffn=Experts(width=2880, bias=True, router_bias=True))
+
+
 GPT_OSS = Decoder(
     name="gpt-oss-120b",
     layers=36,
@@ -49,11 +58,10 @@ GPT_OSS = Decoder(
     experts=128,
     top_k=4,
     expert_ffn=2880,
-    bias=True,
-    qkv_bias=True,
-    router_bias=True,
+    kinds={"window_moe": _gpt_oss_layer(128), "moe": _gpt_oss_layer(0)},
+    pattern=["window_moe", "moe"] * 18,
 )
-"""As its model card says; every layer attends to all tokens here, of which half attend to 128."""
+"""As its model card says: every other layer attends to 128 tokens."""
 MODELS = {
     "LLAMA3_8B": "llama3-8b",
     "LLAMA3_70B": "llama3-70b",
@@ -357,5 +365,5 @@ the tables do not say: nothing is recomputed; Megatron's tensor-parallel collect
 node) but for Qwen3 235B on DGX, GPT OSS in BF16 (but on B300 with 1,280 sequences) and release 25.09
 (`all-to-all`), and whole steps of experts are in CUDA graphs on GB200 and
 GB300 from release 26.06 on (`megatron`, else `megatron-eager`); torchtitan's pipelines keep gathered
-parameters and reduce gradients once a step. That experts' exchanges run beside computation in some recipes
-is not modelled."""
+parameters and reduce gradients once a step. Not modelled of the recipes are exchanges of experts beside
+computation, parts of layers in CUDA graphs or computed again, and what changed from release to release."""

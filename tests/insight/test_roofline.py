@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.insight.operators import Operators, Spent, roofline, roofline_of
 
 
@@ -39,3 +40,42 @@ def test_without_peaks_there_are_rates_and_no_shares():
     assert (roof.points[0].tflops, roof.points[0].bound, roof.points[0].of_roof) == (1.0, "", 0.0)
     assert (roof.mfu, roof.tflops_per_rank) == (0.0, 0.0)
     assert "MFU" not in roof.table().title
+
+
+def test_an_operator_is_under_the_roof_of_its_own_type():
+    """50 TFLOP/s are 5 % of a bf16 peak of 1,000 and 75 % of a float32 one of 67; 300 must be TF32."""
+    work = [
+        Spent(
+            name=n,
+            kind="compute",
+            count=1,
+            time_ns=1000,
+            mean_ns=1000.0,
+            ops=ops,
+            bytes=10,
+            dtype=t,
+        )
+        for n, ops, t in (
+            ("a", 5 * 10**7, "bf16"),
+            ("b", 5 * 10**7, "fp32"),
+            ("c", 3 * 10**8, "fp32"),
+        )
+    ]
+    peaks = {"bf16": 1000.0, "tf32": 500.0, "fp32": 67.0}
+    roof = roofline_of(Operators(0, work, work, [], [], work), 3000, 1, 1000, 1000, peaks)
+    assert [(p.dtype, round(p.of_roof, 2)) for p in roof.points] == [
+        ("bf16", 0.05),
+        ("fp32", 0.75),
+        ("tf32", 0.6),
+    ]
+    assert roof.roof_text == "1,000 TFLOP/s in bf16, 500 in tf32, 67 in fp32 and 1,000 GB/s"
+    assert roof.table().title.endswith(roof.roof_text)
+
+
+def test_simulated_products_have_the_peaks_of_their_types():
+    """Generated in bf16 and in float32 for one H100: 989 and 67 TFLOP/s."""
+    for dtype, peak in (("bf16", 989.4), ("fp32", 67.0)):
+        traces = ck.generate(model="gpt3-125m", seq=64, dtype=dtype).traces
+        roof = ck.analyze(ck.simulate(traces, "dgx-h100", compute="roofline").run()).roofline
+        product = max(roof.points, key=lambda p: p.ops)
+        assert (product.dtype, roof.peaks[dtype]) == (dtype, pytest.approx(peak, rel=0.01))

@@ -212,3 +212,60 @@ def test_a_lost_rank_costs_its_share() -> None:
         span = end[inside].max() - start[inside].min()
         rates.append(steps["tokens"][inside].sum() / span)
     assert 0.95 * 7 / 8 < rates[1] / rates[0] < 7 / 8, rates
+
+
+def moves(*specs: EngineSpec) -> list[float]:
+    """Milliseconds that a cache of 2,048 tokens takes from each kind of engines to each."""
+    stream = stream_of([0.0, 1.0], [1024, 4096], [8, 8])
+    setup = Fleet(specs=specs, stream=stream).setup
+    return [1e3 * handover.seconds(2048) for handover in setup.handovers]
+
+
+def test_caches_move_over_the_links_that_join_their_engines() -> None:
+    """A cache has 268 MB: NVLink has 450 GB/s, an adapter of an H100's node 50, one of an A100's 25."""
+    size = 2048 * 131072 / 1e6
+    prefill = EngineSpec(model="llama-3.1-8b", machine="dgx-h100", role="prefill")
+    near = EngineSpec(model="llama-3.1-8b", machine="dgx-h100", role="decode")
+    far = EngineSpec(model="llama-3.1-8b", machine="dgx-a100", role="decode")
+    inside = moves(prefill, near)[1]
+    assert size / 450 < inside < 2 * size / 450
+    beside = moves(prefill, near, far)
+    assert beside[1] == pytest.approx(inside)
+    assert size / 25 < beside[2] < 3 * size / 25
+    many = EngineSpec(model="llama-3.1-8b", machine="dgx-h100", role="decode", count=8)
+    assert size / 50 < moves(prefill, many)[1] < 3 * size / 50  # nine devices need two nodes
+    other = EngineSpec(model="qwen3-14b", machine="dgx-h100")
+    assert moves(prefill, near, other)[2] == 0.0  # which no cache goes to
+
+
+class ToTheOther:
+    """Every request goes to the second engine after its first token; engines and requests by their views."""
+
+    def route(self, request: Any, engines: Any) -> Any:
+        return engines[0]
+
+    def migrate(self, requests: Any, engine: Any, engines: Any) -> Any:
+        return [(r, engines[1]) for r in requests if engine.number == 0]
+
+
+def test_migration_between_replicas_takes_its_time_and_answers_may_be_views() -> None:
+    done = ck.serve(
+        "llama-3.1-8b", "dgx-h100", together(2, 4096, 8), replicas=2, policy=ToTheOther()
+    )
+    assert done.moves == 2
+    assert done.move_ms is not None
+    assert done.move_ms.mean > 4096 * 131072 / 450e9 * 1e3
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "message"),
+    [
+        ("route", "first", "gave 'first'; give the number of a request or an engine, or its view"),
+        ("migrate", [3], "gave 3; give pairs: for `batch` a request and its tokens"),
+        ("migrate", None, "gave None; give pairs"),
+    ],
+)
+def test_answers_that_are_nothing_are_refused(method: str, answer: Any, message: str) -> None:
+    policy = type("Odd", (), {method: lambda self, *_: answer})()
+    with pytest.raises(ConfigError, match=message):
+        ck.serve("llama-3.1-8b", "dgx-h100", together(2, 64, 8), replicas=2, policy=policy)

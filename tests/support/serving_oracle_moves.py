@@ -29,11 +29,12 @@ class MovingOracle(Oracle):
 
     def move(self, job: Job, target: int) -> None:
         start = max(self.now, self.out_free[job.engine], self.in_free[target])
-        end = self.rules.move_end(start, job.computed, self.rules.codec(job))
+        per_token, latency = self.rules.way(job.engine, target)
+        end = self.rules.move_end(start, job.computed, self.rules.codec(job), per_token)
         self.out_free[job.engine] = self.in_free[target] = end
         self.target[job.number], job.coming = target, job.computed
         self.coming[target] += job.coming
-        self.push(end + self.rules.latency, "moved", job.number, job.epoch)
+        self.push(end + latency, "moved", job.number, job.epoch)
 
     def moved(self, number: int, epoch: int) -> None:
         job = self.jobs[number]

@@ -146,12 +146,18 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         from chakrakit.commands.out_of_memory import explained, lack_of_memory
+        from chakrakit.configuration import place_in_program
         from chakrakit.errors import ChakraError
 
         if _told:  # what was told to end in the middle of an import fails in its own way
             sys.exit(128 + _told[0])
-        if "--debug" in typed or not isinstance(error, (ChakraError, OSError, MemoryError)):
+        ours = isinstance(error, (ChakraError, OSError, MemoryError))
+        place = None if ours else place_in_program(error)
+        if "--debug" in typed or not (ours or place):
             raise
+        if place:
+            click.echo(f"error: {place}: {type(error).__name__}: {error}", err=True)
+            sys.exit(2)
         if (lack := lack_of_memory(error)) is not None:
             click.echo(f"error: {explained(lack)}", err=True)
         elif not isinstance(error, BrokenPipeError):

@@ -254,16 +254,36 @@ def _intervals(result: ServeResult) -> Iterator[str]:
 
 
 def _tasks(result: ServeResult) -> list[str]:
-    """Groups of requests and deadlines, where there are any."""
+    """Groups of requests, caches that moved and deadlines, where there are any."""
     lines = []
     if result.group_ms is not None:
         mean, tail = result.group_ms.mean / 1e3, result.group_ms.p99 / 1e3
         lines.append(
             f"{result.groups:,} tasks of several requests: {mean:,.2f} s each, p99 {tail:,.2f} s"
         )
+    if result.move_ms is not None:
+        lines.append(f"{result.moves:,} caches moved in {result.move_ms.mean:,.2f} ms each")
     if result.deadlines_met is not None:
         lines.append(f"{result.deadlines_met:.1%} of deadlines met")
     return lines
+
+
+def _by_pool(result: ServeResult) -> None:
+    """A line for each kind of engines, where there are several or where some were off."""
+    if len(result.pools) == 1 and result.pools[0].on > 0.999:
+        return
+    rows = [
+        (
+            f"{pool.engines} {pool.role}",
+            f"{pool.devices} × {pool.device}",
+            f"{pool.on:.1%}",
+            f"{pool.busy:.1%}",
+            f"{pool.mean_batch:,.1f}",
+            f"{pool.kv.peak_tokens:,} of {pool.kv.capacity_tokens:,}",
+        )
+        for pool in result.pools
+    ]
+    print_table(("engines", "devices", "on", "busy", "requests a step", "most tokens held"), rows)
 
 
 def _by_tenant(result: ServeResult) -> None:
@@ -305,6 +325,7 @@ def _print(result: ServeResult) -> None:
     if result.intervals:
         console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}")
     _by_tenant(result)
+    _by_pool(result)
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",

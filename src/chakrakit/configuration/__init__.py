@@ -24,7 +24,7 @@ from chakrakit.configuration.json_text import (
     read_json,
     read_text_file,
 )
-from chakrakit.configuration.programs import is_program, part_of_program, run_file
+from chakrakit.configuration.programs import is_program, part_of_program, place_in_program, run_file
 from chakrakit.configuration.xml_text import MOST_XML_BYTES, read_xml
 from chakrakit.configuration.yaml_text import decode_yaml
 
@@ -47,6 +47,7 @@ __all__ = [
     "parse_document",
     "part_of_program",
     "place_in",
+    "place_in_program",
     "plain",
     "read_bounded",
     "read_document",

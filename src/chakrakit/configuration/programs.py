@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,17 @@ def part_of_program(text: str, folder: str | Path, allowed: bool, what: str) -> 
     return part
 
 
+_RUN: set[str] = set()
+"""Files that were run."""
+
+
+def place_in_program(error: BaseException) -> str | None:
+    """Where in a program of the user's an error arose: file, line and function; None for other errors."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((f for f in reversed(frames) if f.filename in _RUN), None)
+    return frame and f"{frame.filename}:{frame.lineno}, in {frame.name}"
+
+
 def run_file(path: Path, what: str) -> ModuleType:
     """A Python file as a module: it is run. `what` begins the errors about it."""
     if not path.is_file():
@@ -40,6 +52,7 @@ def run_file(path: Path, what: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{what}: {path} cannot be imported; its name should end in .py")
     module = importlib.util.module_from_spec(spec)
+    _RUN.add(str(spec.origin))
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

@@ -432,7 +432,9 @@ def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOption
         return roofline_of(operators, span, len(run), *asked)
     stated = [run.card.settings.get(n, 0.0) for n in ("device_peak_tflops", "device_memory_gbps")]
     known = [float(peak) if isinstance(peak, int | float) else 0.0 for peak in stated]
-    simulated = roofline_of(operators, span, len(run), *known)
+    peaks = run.card.settings.get("device_peaks")
+    by_type = {k: float(v) for k, v in peaks.items()} if isinstance(peaks, dict) else {}
+    simulated = roofline_of(operators, span, len(run), known[0], known[1], by_type)
     return simulated if simulated.hfu <= 1 else roofline_of(operators, span, len(run))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, rank_views, short, us
+from chakrakit.machines.device import rate_type
+from chakrakit.operators import figure_for, operation_of, rate_name, read_call
 from chakrakit.results import Result, utilization_text
 from chakrakit.trace.model import RECOMPUTED
 from chakrakit.trace.placement import outlives_parent
@@ -33,6 +36,8 @@ class Spent(Result, msgspec.Struct, kw_only=True):
     bytes: int
     host_ns: int = 0
     shapes: str = ""
+    dtype: str = ""
+    """The element type that it computes in, of one name and shapes; empty where that is not recorded."""
 
 
 class Operators(Result, msgspec.Struct):
@@ -122,9 +127,32 @@ def operators_of(view: RankView) -> RankOperators:
         column, values = view.texts(name)
         _sum(totals, work, column[rows] >= 0, [(column[rows], values)])
     shape, values = view.texts("inputs_shapes")
-    _sum(out.shapes, work, shape[operator] >= 0, [(called, texts), (shape[operator], values)])
+    by_types: Totals = {}
+    keys: list[tuple[NDArray[np.integer], list[str]]] = [(called, texts)]
+    keys += [(shape[operator], values), _types(view, rows, operator)]
+    _sum(by_types, work, shape[operator] >= 0, keys)
+    for (kind, name, shapes, types), amounts in by_types.items():
+        _merge(out.shapes, {(kind, name, shapes, _computed_in(name, shapes, types)): amounts}, 1)
     _add_host(out, view)
     return out
+
+
+def _types(view: RankView, work: I64, operator: I64) -> tuple[I64, list[str]]:
+    """For each row what says its element type: its own `dtype`, else the types of its operator's inputs."""
+    own, names = view.texts("dtype")
+    recorded, texts = view.texts("inputs_types")
+    known = [*names, *texts, ""]
+    code = np.where(recorded[operator] >= 0, recorded[operator] + len(names), len(known) - 1)
+    return np.where(own[work] >= 0, own[work], code).astype(np.int64), known
+
+
+@lru_cache(1 << 14)
+def _computed_in(name: str, shapes: str, types: str) -> str:
+    """The element type that a call computes in, by the name of its rate; empty where nothing says it."""
+    if not types.startswith("["):
+        return rate_name(types)
+    operation = operation_of(read_call(name, shapes, types))
+    return rate_type(operation) if operation else ""
 
 
 def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
@@ -244,6 +272,7 @@ def _list(totals: Totals) -> list[Spent]:
             bytes=v[3],
             host_ns=v[4],
             shapes=key[2] if len(key) > 2 else "",
+            dtype=key[3] if len(key) > 3 else "",
         )
         for key, v in order
     ]
@@ -258,7 +287,10 @@ def operators(run: Run) -> Operators:
 
 
 class Point(Result, msgspec.Struct, kw_only=True):
-    """An operator on the roofline. `intensity` is operations per byte; `bound` is `compute` or `memory`."""
+    """An operator on the roofline. `intensity` is operations per byte; `bound` is `compute` or `memory`.
+
+    `dtype` is the element type whose peak is its roof; empty where that is not known.
+    """
 
     name: str
     shapes: str
@@ -270,13 +302,16 @@ class Point(Result, msgspec.Struct, kw_only=True):
     gbps: float
     bound: str
     of_roof: float
+    dtype: str = ""
 
 
 class RunRoofline(Result, msgspec.Struct):
     """The run as a whole, and its operators by time.
 
-    `mfu` counts the FLOPs of the model, without recomputation, and `hfu` all of them, both as a share of the
-    device's peak over the whole time; they are 0 where the peak is not known.
+    `mfu` counts the FLOPs of the model, without recomputation, and `hfu` all of them, both as a share of
+    `peak_tflops`, the device's peak in bf16 or the one that was asked for, over the whole time; they are 0
+    where the peak is not known. `peaks` has the peaks by the element types in which operators compute; an
+    operator's roof is that of its own type.
     """
 
     ops: int
@@ -286,6 +321,7 @@ class RunRoofline(Result, msgspec.Struct):
     peak_tflops: float
     peak_gbps: float
     points: list[Point]
+    peaks: dict[str, float] = {}
 
     def table(self) -> Table:
         """One row per operator and shapes."""
@@ -297,63 +333,95 @@ class RunRoofline(Result, msgspec.Struct):
                 round(p.tflops, 2),
                 round(p.gbps, 1),
                 round(p.intensity, 2),
+                p.dtype,
                 p.bound,
                 round(100 * p.of_roof, 1),
             )
             for p in self.points
         ]
         mfu = f", {utilization_text(self.mfu, self.hfu)}" if self.peak_tflops else ""
-        roof = ""
-        if self.peak_tflops and self.peak_gbps:
-            # of a simulated device in bf16: what computes in a wider type has a lower roof
-            roof = f"; the roof is {self.peak_tflops:,.0f} TFLOP/s and {self.peak_gbps:,.0f} GB/s"
+        roof = f"; the roof is {self.roof_text}" if self.roof_text else ""
         head = (
             *("operator", "shapes", "ms of all ranks", "TFLOP/s", "GB/s", "FLOP/B"),
-            *("bound by", "% of roof"),
+            *("computes in", "bound by", "% of roof"),
         )
         title = f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}{roof}"
         return Table.of(title, head, rows)
 
+    @property
+    def roof_text(self) -> str:
+        """The roofs and what each is of: `989 TFLOP/s in bf16, 67 in fp32 and 3,350 GB/s`; empty without."""
+        if not (self.peak_tflops and self.peak_gbps):
+            return ""
+        if not self.peaks:
+            return f"{self.peak_tflops:,.0f} TFLOP/s in every type and {self.peak_gbps:,.0f} GB/s"
+        first, *others = sorted(self.peaks.items(), key=lambda item: -item[1])
+        rates = [f"{first[1]:,.0f} TFLOP/s in {first[0]}", *(f"{v:,.0f} in {k}" for k, v in others)]
+        return f"{', '.join(rates)} and {self.peak_gbps:,.0f} GB/s"
+
 
 def roofline_of(
-    operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
+    operators: Operators,
+    span: int,
+    ranks: int,
+    peak_tflops: float = 0.0,
+    peak_gbps: float = 0.0,
+    peaks: Mapping[str, float] | None = None,
 ) -> RunRoofline:
-    """The roofline from the sums of all ranks; peaks are those of one device in TFLOP/s and GB/s."""
+    """The roofline from the sums of all ranks; peaks are those of one device in TFLOP/s and GB/s.
+
+    `peaks` are by element type; without them `peak_tflops` is the roof of every operator.
+    """
     source = (
         operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
     )
+    roofs = _Roofs(peak_tflops, peak_gbps, peaks or {})
     points = [
-        _point(s, peak_tflops, peak_gbps)
-        for s in source
-        if s.kind == "compute" and s.time_ns and (s.ops or s.bytes)
+        roofs.point(s) for s in source if s.kind == "compute" and s.time_ns and (s.ops or s.bytes)
     ]
     ops = sum(s.ops for s in operators.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
     hfu = rate / peak_tflops if peak_tflops else 0.0
     again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
     mfu = hfu * (1 - again / ops) if ops else 0.0
-    return RunRoofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points)
+    used = {p.dtype: roofs.peak(p.dtype) for p in points if p.dtype} if peaks else {}
+    return RunRoofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points, used)
 
 
-def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
-    tflops, gbps = spent.ops / spent.time_ns / 1e3, spent.bytes / spent.time_ns
-    intensity = spent.ops / spent.bytes if spent.bytes else 0.0
-    bound, share = "", 0.0
-    if peak_tflops and peak_gbps:
-        compute, memory = tflops / peak_tflops, gbps / peak_gbps
-        bound, share = ("compute", compute) if compute >= memory else ("memory", memory)
-    return Point(
-        name=spent.name,
-        shapes=spent.shapes,
-        time_ns=spent.time_ns,
-        ops=spent.ops,
-        bytes=spent.bytes,
-        intensity=intensity,
-        tflops=tflops,
-        gbps=gbps,
-        bound=bound,
-        of_roof=share,
-    )
+class _Roofs(NamedTuple):
+    """What bounds operators: the peak of any type, the memory's bandwidth, and peaks by type."""
+
+    peak_tflops: float
+    peak_gbps: float
+    peaks: Mapping[str, float]
+
+    def peak(self, dtype: str) -> float:
+        """The peak of an element type; that of all where a device states none for it."""
+        return figure_for(self.peaks, dtype) or self.peak_tflops
+
+    def point(self, spent: Spent) -> Point:
+        """An operator under the roof of its own type."""
+        tflops, gbps = spent.ops / spent.time_ns / 1e3, spent.bytes / spent.time_ns
+        intensity = spent.ops / spent.bytes if spent.bytes else 0.0
+        dtype, bound, share = spent.dtype, "", 0.0
+        if dtype == "fp32" and tflops > self.peak(dtype) and "tf32" in self.peaks:
+            dtype = "tf32"  # recordings do not say whether products may round: faster ones did
+        if self.peak_tflops and self.peak_gbps:
+            compute, memory = tflops / self.peak(dtype), gbps / self.peak_gbps
+            bound, share = ("compute", compute) if compute >= memory else ("memory", memory)
+        return Point(
+            name=spent.name,
+            shapes=spent.shapes,
+            time_ns=spent.time_ns,
+            ops=spent.ops,
+            bytes=spent.bytes,
+            intensity=intensity,
+            tflops=tflops,
+            gbps=gbps,
+            bound=bound,
+            of_roof=share,
+            dtype=dtype,
+        )
 
 
 def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> RunRoofline:

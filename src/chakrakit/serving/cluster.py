@@ -15,6 +15,7 @@ from chakrakit.machines.device import MOST_SECONDS, PICO, PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import MoveLinks
+from chakrakit.serving.plan import Handover
 from chakrakit.serving.policies import Division, division_of, picoseconds_of
 from chakrakit.serving.policy_views import request_view
 from chakrakit.serving.ranks import RankPause
@@ -99,6 +100,8 @@ class Setup:
     router: Router = "turn"
     handover_seconds_per_token: float = 0.0
     handover_latency: float = 0.0
+    handovers: Sequence[Handover] = ()
+    """Instead of both: how caches move from each pool to each, those of the first pool first."""
     links: MoveLinks = field(default_factory=MoveLinks)
     """How the bandwidth of moves and of the shared store changes, and how caches may be encoded."""
     faults: Sequence[tuple[float, int, float]] = ()
@@ -186,7 +189,9 @@ def _ask(hooks: core.ServingHooks, growing: GrowingStream, cluster: Any, setup: 
         first = len(growing)
         views = [request_view(cluster, n, knows_output=False) for n in ended]
         finished = [
-            FinishedRequest(v.number, v.arrived_s, v.first_s or 0.0, now * PICO, v.generated)
+            FinishedRequest(
+                v.number, v.arrived_s, v.first_s or 0.0, now * PICO, v.generated, v.prompt
+            )
             for v in views
         ]
         part = growing.more(now * PICO, finished)
@@ -222,6 +227,9 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         setup.handover_seconds_per_token * PS_PER_S,
         round(setup.handover_latency * PS_PER_S),
         setup.links.pieces,
+    )
+    problem.hand_over_between(
+        [(h.seconds_per_token * PS_PER_S, round(h.latency * PS_PER_S)) for h in setup.handovers]
     )
     _links(problem, setup.links)
     for fault in _checked_rank_faults(setup):

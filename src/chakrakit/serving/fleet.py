@@ -243,13 +243,11 @@ class Fleet:
             for spec, session in zip(self.specs, self.sessions, strict=True)
         ]
         check_policy(self.policy, pools)
-        handover = self._handover()
         return Setup(
             self.stream,
             pools,
             router=self.router,
-            handover_seconds_per_token=handover.seconds_per_token,
-            handover_latency=handover.latency,
+            handovers=self._handovers(),
             links=self._links(),
             faults=self.faults,
             rank_faults=[f.pause(self._session_of(f.rank).expert_bytes) for f in self.rank_faults],
@@ -282,16 +280,38 @@ class Fleet:
                     )
                 yield a, b
 
-    def _handover(self) -> Handover:
-        """How caches move, by the first engine that sends one and the first that takes it."""
-        by_role = {spec.role: i for i, spec in reversed(list(enumerate(self.specs)))}
-        source = by_role.get("prefill", by_role.get("whole", 0))
-        target = by_role.get("decode", source)
-        session, spec, other = self.sessions[source], self.specs[source], self.specs[target]
-        whole = session.operators(spec.tp).cache_bytes_per_token(session.request_tokens) * spec.tp
+    def _handovers(self) -> list[Handover]:
+        """How caches move from the engines of each kind to those of each, in that order."""
+        kinds = range(len(self.specs))
+        return [self._handover(source, target) for source in kinds for target in kinds]
+
+    def _handover(self, source: int, target: int) -> Handover:
+        """From engines of one kind to those of another: between nodes, unless one holds all of a machine's.
+
+        Between two machines the slower network counts. Caches do not go to engines of another model.
+        """
+        a, b = self.sessions[source], self.sessions[target]
+        spec, other = self.specs[source], self.specs[target]
+        if a.model.name != b.model.name:
+            return Handover()
+        whole = a.operators(spec.tp).cache_bytes_per_token(a.request_tokens) * spec.tp
         lengths = (int(self.stream.prompt.min()), int(self.stream.prompt.max()))
-        place = spec.size if session.machine.size > spec.size else 0
-        return Handover.between(session.machine, whole / min(spec.tp, other.tp), place, lengths)
+        each = whole / min(spec.tp, other.tp)
+        if a.machine.name == b.machine.name and self._in_one_node(a.machine):
+            return Handover.between(a.machine, each, spec.size, lengths)
+        ways = [Handover.between(s.machine, each, s.machine.node_size, lengths) for s in (a, b)]
+        return max(ways, key=lambda way: way.seconds(lengths[1]))
+
+    def _in_one_node(self, machine: Machine) -> bool:
+        """Whether the engines on a machine have no more devices than a node of it."""
+        mine = [
+            spec
+            for spec, session in zip(self.specs, self.sessions, strict=True)
+            if session.machine.name == machine.name
+        ]
+        own = sum(spec.size * spec.count for spec in mine if not spec.devices)
+        named = max((max(spec.devices) + spec.size for spec in mine if spec.devices), default=0)
+        return own + named <= machine.node_size
 
     def open_seconds(self, engine: int, tokens: int) -> float:
         """The time until an engine is ready on devices that others have left with so many cached tokens.

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import WorkingType
 from chakrakit.serving.engine import EngineOptions
@@ -134,6 +135,7 @@ class Handover(msgspec.Struct, frozen=True):
         `bytes_per_token` is what one rank sends to another; ranks of an engine send side by side, all as
         the first one does.
         """
+        machine = _reaching(machine, target)
         place = target % machine.size
         source = 0 if place else min(1, machine.size - 1)
         short, long = tokens if tokens[0] < tokens[1] else (max(1, tokens[0] // 2), tokens[1] + 1)
@@ -142,3 +144,17 @@ class Handover(msgspec.Struct, frozen=True):
         # A library may send a longer message faster, by another protocol: then length costs nothing.
         each = max(0.0, (high - low) / (long - short))
         return cls(each, max(0.0, low - each * short))
+
+    def seconds(self, tokens: int) -> float:
+        """What a move of so many tokens takes."""
+        return self.latency + self.seconds_per_token * tokens
+
+
+def _reaching(machine: Machine, device: int) -> Machine:
+    """The machine with a second node, where a device lies beyond it and the preset has others to add.
+
+    A machine of a file says what there is: what lies beyond it is taken as near as its own devices are.
+    """
+    if device < machine.size or not machine.is_preset:
+        return machine
+    return load_machine(f"{machine.name.partition(':')[0]}:{device // machine.node_size + 1}")

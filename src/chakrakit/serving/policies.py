@@ -30,7 +30,7 @@ whenever an engine's state has changed. What else a policy may say of itself:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
@@ -158,11 +158,13 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
         "batch": lambda e, run, wait: _pairs(
             policy.batch(see.requests(run), see.requests(wait), see.engine(e))
         ),
-        "preempt": lambda e, rs: int(policy.preempt(see.requests(rs), see.engine(e))),
+        "preempt": lambda e, rs: _number(policy.preempt(see.requests(rs), see.engine(e))),
         "evict": lambda e, blocks: int(policy.evict(blocks, see.engine(e))),
         "route": lambda r, es: _engine(policy.route(see.request(r), [see.engine(e) for e in es])),
         "place": lambda r, es: _engine(policy.place(see.request(r), [see.engine(e) for e in es])),
-        "finish": lambda e, rs: [int(r) for r in policy.finish(see.requests(rs), see.engine(e))],
+        "finish": lambda e, rs: [
+            _number(r) for r in policy.finish(see.requests(rs), see.engine(e))
+        ],
         "migrate": lambda e, rs: _pairs(
             policy.migrate(see.requests(rs), see.engine(e), see.engines())
         ),
@@ -178,12 +180,28 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
     }
 
 
-def _pairs(answer: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, b in answer]
+def _number(answer: Any) -> int:
+    """The number of a request or an engine, which may be answered by its view."""
+    try:
+        return int(getattr(answer, "number", answer))
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"policy: gave {answer!r}; give the number of a request or an engine, or its view"
+        ) from None
 
 
-def _engine(answer: int | None) -> int:
-    return HOLD if answer is None else int(answer)
+def _pairs(answer: Iterable[tuple[Any, Any]]) -> list[tuple[int, int]]:
+    pairs = list(answer) if isinstance(answer, Iterable) else [answer]
+    if wrong := [pair for pair in pairs if not (isinstance(pair, Sequence) and len(pair) == 2)]:
+        raise ConfigError(
+            f"policy: gave {wrong[0]!r}; give pairs: for `batch` a request and its tokens, for `migrate` a "
+            "request and its engine"
+        )
+    return [(_number(a), _number(b)) for a, b in pairs]
+
+
+def _engine(answer: Any) -> int:
+    return HOLD if answer is None else _number(answer)
 
 
 def _share(answer: float | None) -> float:
@@ -198,7 +216,7 @@ def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
     """The engines that take requests: the first so many, or those that are named."""
     if isinstance(answer, SupportsIndex):
         return list(range(min(int(answer), count)))
-    return [int(e) for e in answer]
+    return [_number(e) for e in answer]
 
 
 def policy_from(text: str, option: str = "--policy") -> Any:

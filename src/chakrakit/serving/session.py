@@ -270,7 +270,8 @@ class ServingSession:
         )
         if not layout.apart:
             pools = [self.pool("whole", layout.replicas, layout.tp)]
-            return self._setup(pools, Handover())
+            moves = callable(getattr(self.policy, "migrate", None))
+            return self._setup(pools, self._between_replicas() if moves else Handover())
         tps = (self._tps[0], self._tps[1])
         prefill = self.pool("prefill", layout.prefill, tps[0])
         decode = self.pool("decode", layout.decode, tps[1])
@@ -280,6 +281,17 @@ class ServingSession:
         target = layout.prefill * tps[0] * layout.pp
         handover = Handover.between(self.machine, whole / min(tps), target, lengths)
         return self._setup([prefill, decode], handover)
+
+    def _between_replicas(self) -> Handover:
+        """How caches migrate: as to the next replica, or to another node where one does not hold them all."""
+        layout = self.layout
+        size = layout.tp * layout.pp * layout.dp
+        beside = (
+            size if layout.replicas * size <= self.machine.node_size else self.machine.node_size
+        )
+        each = self.operators(layout.tp).cache_bytes_per_token(self.request_tokens)
+        lengths = (int(self.stream.prompt.min()), int(self.stream.prompt.max()))
+        return Handover.between(self.machine, each, beside, lengths)
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
         check_policy(self.policy, pools)

@@ -378,19 +378,13 @@ def _work(a: Analysis) -> Iterator[Markup]:
         )
         for p in a.roofline.points
     ]
-    chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
+    highest = max(a.roofline.peaks.values(), default=a.roofline.peak_tflops)
+    chart = charts.scatter(points, highest, a.roofline.peak_gbps)
+    roof = f" The roof is {a.roofline.roof_text}." if a.roofline.roof_text else ""
     if chart:
         yield charts.figure(
-            "Roofline",
-            "An operator and shapes a point, as large as its time."
-            + _roof_text(a.roofline.peak_tflops, a.roofline.peak_gbps),
-            chart,
+            "Roofline", "One point per operator and shapes, as large as its time." + roof, chart
         )
-
-
-def _roof_text(tflops: float, gbps: float) -> str:
-    """What the roof is, where it is known."""
-    return f" The roof: {gbps:,.0f} GB/s, then {tflops:,.0f} TFLOP/s." if tflops and gbps else ""
 
 
 def _memory(a: Analysis) -> Iterator[Markup]:

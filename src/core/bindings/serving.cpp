@@ -154,9 +154,14 @@ void inputs(nb::module_& m) {
              "concurrency"_a, "remote_blocks"_a)
         .def("hand_over",
              [](Problem& p, double ps_per_token, Time latency, int64_t pieces) {
-                 p.handover.ps_per_token = ps_per_token;
-                 p.handover.latency = latency;
+                 p.handover.usual = {ps_per_token, latency};
                  p.handover.pieces = pieces;
+             })
+        .def("hand_over_between",
+             [](Problem& p, const std::vector<std::pair<double, Time>>& by_pools) {
+                 p.handover.ways.clear();
+                 for (auto [ps_per_token, latency] : by_pools)
+                     p.handover.ways.push_back({ps_per_token, latency});
              })
         .def("codecs",
              [](Problem& p, const std::vector<std::array<double, 3>>& given) {

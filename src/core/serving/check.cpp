@@ -217,7 +217,14 @@ void check(const Problem& problem) {
     within("a move's pieces", problem.handover.pieces, 1);
     within("concurrency", problem.concurrency, 0);
     within("remote_blocks", problem.remote_blocks, 0);
-    not_negative("handover", problem.handover.ps_per_token);
+    not_negative("handover", problem.handover.usual.ps_per_token);
+    size_t pairs = problem.pools.size() * problem.pools.size();
+    if (!problem.handover.ways.empty() && problem.handover.ways.size() != pairs)
+        fail("moves between pools need a way for every pair of them");
+    for (const Way& way : problem.handover.ways) {
+        not_negative("a way between pools", way.ps_per_token);
+        within("its latency", way.latency, 0);
+    }
 }
 
 }  // namespace chakra::serving

@@ -298,9 +298,10 @@ void Cluster::move(int32_t request, int32_t target) {
     int32_t codec = problem_.hooks.codec ? problem_.hooks.codec(request, p.engine, target) : 0;
     if (codec < 0 || at(codec) >= how.codecs.size())
         throw std::out_of_range("codec chose one that is not there");
-    Time end = how.end(start, p.computed, how.codecs[at(codec)]);
+    const Way& link = way(p.engine, target);
+    Time end = how.end(start, p.computed, how.codecs[at(codec)], link);
     leaves = enters = end;
-    end += problem_.handover.latency;
+    end += link.latency;
     target_[at(request)] = target;
     p.coming = p.computed;
     coming_[at(target)] += p.coming;

@@ -43,17 +43,23 @@ struct RankFault {
     Time pause, away, back_pause;
 };
 
+// What a move takes between engines of two pools, besides its codec.
+struct Way {
+    double ps_per_token = 0;
+    Time latency = 0;
+};
+
 // Moving a cache: one at a time leaves an engine, one at a time enters another. It is encoded, sent
 // and decoded in equal pieces, each as soon as the one before is through.
 struct Handover {
-    double ps_per_token = 0;
-    Time latency = 0;
+    Way usual{};
+    std::vector<Way> ways{};  // by the pool that sends and the one that takes; empty: all as usual
     Bandwidth bandwidth{};
     std::vector<Codec> codecs{Codec{}};
     int64_t pieces = 1;
 
     // When a move that starts at a time is through.
-    Time end(Time start, int64_t tokens, const Codec& codec) const;
+    Time end(Time start, int64_t tokens, const Codec& codec, const Way& way) const;
     // What several parts take that follow each other piece by piece.
     double in_pieces(std::initializer_list<double> parts) const;
 };
@@ -173,6 +179,8 @@ class Cluster {
     // The factor of the links' bandwidth, and when a move between two engines could start.
     double link_factor() const { return problem_.handover.bandwidth.now(now_); }
     Time link_free(int32_t source, int32_t target) const;
+    // What moves between two engines take.
+    const Way& way(int32_t source, int32_t target) const;
     double store_factor() const { return problem_.store_bandwidth.now(now_); }
     // The pool of an engine, and whether it takes requests.
     size_t pool(int32_t engine) const {

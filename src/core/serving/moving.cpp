@@ -6,10 +6,10 @@
 
 namespace chakra::serving {
 
-Time Handover::end(Time start, int64_t tokens, const Codec& codec) const {
+Time Handover::end(Time start, int64_t tokens, const Codec& codec, const Way& way) const {
     auto count = static_cast<double>(tokens);
     auto sent =
-        static_cast<double>(bandwidth.end(start, count * ps_per_token / codec.ratio) - start);
+        static_cast<double>(bandwidth.end(start, count * way.ps_per_token / codec.ratio) - start);
     double encoded = count * codec.ps_per_encoded_token,
            decoded = count * codec.ps_per_decoded_token;
     return start + std::llround(in_pieces({encoded, sent, decoded}));
@@ -34,6 +34,12 @@ double Cluster::store_work(const Options& options, const std::vector<int64_t>& b
     if (!problem_.store_bandwidth.at.empty())
         work = static_cast<double>(problem_.store_bandwidth.end(now_, work) - now_);
     return problem_.handover.in_pieces({work, decoded});
+}
+
+const Way& Cluster::way(int32_t source, int32_t target) const {
+    const Handover& how = problem_.handover;
+    if (how.ways.empty()) return how.usual;
+    return how.ways[pool(source) * problem_.pools.size() + pool(target)];
 }
 
 Time Cluster::link_free(int32_t source, int32_t target) const {

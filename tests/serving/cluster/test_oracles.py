@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from chakrakit.serving import EngineOptions, MoveLinks, Request, Service, Setup,
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import CodecTerms
+from chakrakit.serving.plan import Handover
 from chakrakit.serving.policies import division_of
 from chakrakit.serving.ranks import RankPause
 from chakrakit.serving.requests import Contents, RequestStream, stream_of
@@ -59,6 +60,9 @@ class Rules:
     pieces: int = 1
     latency: int = 0
     per_token: int = 0
+    ways: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """Between pools, where they differ: picoseconds for each token, and latency."""
+    pool_of: list[int] = field(default_factory=list)
     gap: int = 10**9
     rank_faults: list[Any] = field(default_factory=list)
     pairs: list[tuple[int, int]] = field(default_factory=list)
@@ -127,9 +131,16 @@ class Rules:
     def codec(self, job: Job) -> tuple[float, int, int]:
         return self.codecs[job.number % len(self.codecs)]
 
-    def move_end(self, start: int, tokens: int, codec: tuple[float, int, int]) -> int:
+    def way(self, source: int, target: int) -> tuple[int, int]:
+        if not self.ways:
+            return self.per_token, self.latency
+        return self.ways[self.pool_of[source], self.pool_of[target]]
+
+    def move_end(
+        self, start: int, tokens: int, codec: tuple[float, int, int], per_token: int
+    ) -> int:
         ratio, encode, decode = codec
-        sent = self.sent(start, tokens * self.per_token / ratio) - start
+        sent = self.sent(start, tokens * per_token / ratio) - start
         times = sorted((tokens * encode, sent, tokens * decode))
         return start + math.floor(times[2] + (times[0] + times[1]) / self.pieces + 0.5)
 
@@ -298,6 +309,12 @@ def same(kind: type[Oracle], rules: Rules, stream: RequestStream, pools: list[Po
         pools,
         handover_seconds_per_token=rules.per_token / PS,
         handover_latency=rules.latency / PS,
+        handovers=[
+            Handover(rules.ways[a, b][0] / PS, rules.ways[a, b][1] / PS)
+            for a in range(len(pools))
+            for b in range(len(pools))
+            if rules.ways
+        ],
         links=MoveLinks(
             changes,
             [CodecTerms(ratio, e / PS, d / PS) for ratio, e, d in rules.codecs],
@@ -363,7 +380,7 @@ def test_requests_that_wait_for_others_and_for_engines(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
 def test_requests_that_end_early_and_move(seed: int) -> None:
-    """Exits, migration, places that hold, codecs on links whose bandwidth changes."""
+    """Exits, migration, places that hold, codecs on links whose bandwidth changes, pools at distances."""
     rng = np.random.default_rng([seed, 2])
     rules = Rules(rng, int(rng.integers(1, 4)), cap=int(rng.integers(2, 12)))
     rules.exit_at = {i: int(rng.integers(1, 10)) for i in range(0, 40, 3)}
@@ -377,6 +394,11 @@ def test_requests_that_end_early_and_move(seed: int) -> None:
     pools = [pool(rules)]
     if rng.random() < 0.5:
         pools = [pool(rules, "prefill", 2), pool(rules, "decode", int(rng.integers(1, 4)))]
+    if rng.random() < 0.5:  # engines of another kind, nearer or further away
+        pools = [*pools, pool(rules, pools[-1].role, int(rng.integers(1, 3)))]
+        rules.pool_of = [n for n, one in enumerate(pools) for _ in range(one.engines)]
+        pairs = product(range(len(pools)), repeat=2)
+        rules.ways = {p: (int(rng.integers(0, 50)) * 10**6, 10**7 * p[0]) for p in pairs}
     same(MovingOracle, rules, random_stream(rng), pools)
 
 

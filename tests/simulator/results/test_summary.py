@@ -43,6 +43,19 @@ def test_summary_adds_up():
     assert s.fold.factor == 8
 
 
+@pytest.mark.parametrize(
+    "kind", [AR, CollectiveType.ALL_GATHER, CollectiveType.BROADCAST, CollectiveType.ALL_TO_ALL]
+)
+def test_no_collective_is_faster_than_all_ports_of_a_node_allow(kind):
+    """Libraries send by the eight ports of a node at once, not by the one of a ring's link."""
+    t = TraceBuilder()
+    t.collective("c", kind, 1 << 28)
+    traces = TraceSet([t.build()], {i: Binding(0) for i in range(32)}, Groups({"": range(32)}))
+    (took,) = simulate(traces, "dgx-h100:4").summary.collectives
+    assert took.ideal_share is not None
+    assert 0.1 < took.ideal_share <= 1
+
+
 def test_recomputation_counts_for_the_hardware_and_not_for_the_model():
     """A quarter of the FLOPs are activations computed again."""
     t = TraceBuilder()

@@ -39,6 +39,7 @@ from chakrakit.machines.device.profile import (
     Profiled,
     find_profile,
     packaged_profile,
+    rate_type,
     work_model,
     write_profile,
 )
@@ -134,6 +135,7 @@ __all__ = [
     "parse",
     "picoseconds",
     "positive",
+    "rate_type",
     "read_clocks",
     "read_device",
     "roofline_seconds",

@@ -50,6 +50,9 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vector: float = 1.0
     """Everything that only streams through memory, but for what goes to experts and back."""
     optimizer: float = 1.0
+    experts: float = 1.0
+    """Everything that experts compute, where each has products, casts and copies of its own; fused ones in a
+    CUDA graph take the time of their kernels."""
     experts_us: float = 0.0
     """The least time from one operation of a model with experts to the next, where a host launches it: in
     every layer it waits for the counts of tokens, and cannot run ahead."""
@@ -91,7 +94,9 @@ class InFramework:
         narrow = np.array([rate_name(name) in _NARROW for name in names])[codes]
         products = np.where(narrow, f.narrow_products, f.products)
         factor = np.where(typed_as(trace, "matmul"), products, f.vector)
-        factor = np.where(_of_experts(trace) & ~typed_as(trace, "matmul"), 1.0, factor)
+        experts = _of_experts(trace)
+        factor = np.where(experts & ~typed_as(trace, "matmul"), 1.0, factor)
+        factor = np.where(experts, factor * f.experts, factor)
         shared = f.attention * np.where(_shares_sequences(trace), f.context_attention, 1.0)
         factor = np.where(typed_as(trace, "attention"), shared, factor)
         return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)

@@ -67,6 +67,9 @@ class FinishedRequest:
     first_s: float
     finished_s: float
     generated: int
+    """Output tokens that it got, fewer than were asked for where a policy ended it."""
+    prompt: int = 0
+    """Tokens of its prompt."""
     tag: Any = field(default=None, compare=False)
 
 

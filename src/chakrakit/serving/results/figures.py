@@ -338,7 +338,7 @@ class ServedRun:
             **self._costs(seconds, RequestLengths(served.prompt, served.output)),
             devices=self._devices,
             pools=pools,
-            step_times=self.setup.pools[0].cost.about,
+            step_times="; ".join(dict.fromkeys(pool.cost.about for pool in self.setup.pools)),
             notes=self._notes(),
             drafts_accepted=self._accepted(),
             moves=len(o.moves["start"]),
@@ -517,10 +517,13 @@ class ServedRun:
 
     def _pools(self, seconds: float) -> list[PoolFigures]:
         figures, first = [], 0
-        for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
+        kinds = self.devices or (self.device,) * len(self.setup.pools)
+        for pool, devices, kind in zip(
+            self.setup.pools, self.devices_per_engine, kinds, strict=True
+        ):
             totals = self.outcome.totals[first : first + pool.engines]
             first += pool.engines
-            figures.append(_pool(pool, totals, devices, seconds))
+            figures.append(_pool(pool, totals, devices, seconds, kind.name))
         return figures
 
     def _loads(self, seconds: float) -> Iterator[tuple[EngineLoad, StepOperators, float]]:
@@ -634,12 +637,14 @@ def _seconds(times: I64) -> pa.Array:
 
 
 def _pool(
-    pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
+    pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float, device: str
 ) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
     mean_blocks = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
+        device=device,
+        on=sum(min(t["on"] * PICO, seconds) for t in totals) / seconds / len(totals),
         role=pool.role,
         engines=pool.engines,
         devices=devices * pool.engines,

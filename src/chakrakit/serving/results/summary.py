@@ -71,6 +71,10 @@ class PoolFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Requests in a step, on average."""
     mean_tokens: float
     kv: KvCache
+    device: str = ""
+    """What its engines run on."""
+    on: float = 1.0
+    """Share of the time in which its engines were switched on."""
 
 
 class TenantFigures(Result, msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.machines.library import bus_factor
+from chakrakit.machines.library import Span, bus_factor
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps
 from chakrakit.simulator.collectives.group_shape import GroupShape
@@ -257,9 +257,36 @@ def moved_bytes(collective: str, size: float, n: int) -> float:
 
 
 def ideal_seconds(collective: str, size: float, shape: GroupShape) -> float:
-    """Seconds of the best algorithm without latency: a bound of the estimates, not of physics."""
+    """Seconds that `size` bytes of data need at full bandwidth without latency.
+
+    With a library, what devices and nodes must send: libraries use all ports of a node at once. Without
+    one, the best of the algorithms there are.
+    """
+    if shape.span is not None:
+        return _least_seconds(collective, size, shape.span)
+    if collective in ("broadcast", "reduce"):
+        return size / shape.ring.bandwidth  # a chain of pieces that are small enough
     axes = tuple(axis._replace(way=axis.way._replace(latency=0.0)) for axis in shape.axes)
     free = replace(
         shape, ring=shape.ring._replace(latency=0.0), far=shape.far._replace(latency=0.0), axes=axes
     )
     return min((estimate(collective, n, size, free) for n in ALGORITHMS[collective]), default=0.0)
+
+
+def _least_seconds(collective: str, size: float, span: Span) -> float:
+    """The longer of what each device must move by all of its ports and what each node by its own."""
+    moved = moved_bytes(collective, size, span.members)
+    if collective == "all-reduce" and span.reduces:
+        moved = min(moved, size)  # a switch that reduces sends every sum once
+    inside = moved / (span.link + span.port)
+    if span.nodes == 1 or not moved:
+        return inside
+    # A node sends what a device would in its place: for an all-to-all, what all of its devices send away.
+    away = 1 - span.local / span.members
+    crossing = {
+        "all-reduce": 2 * away,
+        "all-to-all": span.local * away,
+        "broadcast": 1.0,
+        "reduce": 1.0,
+    }
+    return max(inside, crossing.get(collective, away) * size / span.leaving)

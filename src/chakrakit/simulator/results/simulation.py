@@ -500,7 +500,7 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
     return no_machine(traces.world_size)
 
 
-def _device_facts(machine: Machine) -> dict[str, int | float]:
+def _device_facts(machine: Machine) -> dict[str, Any]:
     """For the card of the run: memory of the smallest device, roof of the only kind, devices of a preset."""
     least = min(int(device.memory) for device in machine.devices)
     memory = {"device_memory_bytes": least} if least else {}
@@ -509,13 +509,14 @@ def _device_facts(machine: Machine) -> dict[str, int | float]:
     )
 
 
-def _roof(machine: Machine) -> dict[str, float]:
-    """The peak in bf16, as for MFU, and the bandwidth of the memory; nothing where kinds differ."""
+def _roof(machine: Machine) -> dict[str, Any]:
+    """Peaks in bf16 (for MFU) and by element type, and the memory's bandwidth; nothing where kinds differ."""
     first, *others = machine.devices
     peak, bandwidth = first.peak_rate("bf16") / 1e12, first.memory_bandwidth / 1e9
     if others or not peak or not bandwidth:
         return {}
-    return {"device_peak_tflops": peak, "device_memory_gbps": bandwidth}
+    peaks = {dtype: rate / 1e12 for dtype, rate in first.peak.items()}
+    return {"device_peak_tflops": peak, "device_memory_gbps": bandwidth, "device_peaks": peaks}
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
