@@ -34,3 +34,15 @@ def test_truths_and_numbers_are_read_from_texts(causal, written):
 def test_numbers_of_the_observer_are_no_tensors():
     call = read_call("aten::add", "[[4], [4], []]", '["Tensor(float)", "Tensor(float)", "Int"]')
     assert len(call.tensors) == 2
+
+
+@pytest.mark.parametrize(
+    ("mask", "passes"),
+    [("[False, True, True]", 1), ("[True, True, False]", 2), ("[True, False, False]", 1)],
+)
+def test_gradients_that_nobody_asks_for_are_not_counted(mask: str, passes: int) -> None:
+    shapes = "[[8, 16, 14, 14], [8, 3, 16, 16], [16, 3, 3, 3], [], [], [], [], [], [], [], []]"
+    types = '["float", "float", "float"' + ', "Scalar"' * 8 + "]"
+    values = f'["", "", "", "[16]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", "{mask}"]'
+    call = read_call("aten::convolution_backward", shapes, types, values=values)
+    assert operation_of(call).flops == passes * 2 * 8 * 14 * 14 * 16 * 3 * 3 * 3

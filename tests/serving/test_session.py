@@ -81,7 +81,7 @@ def test_a_service_level_counts_who_meets_it() -> None:
 def test_capacity_is_memory_less_what_else_is_there() -> None:
     """The sum is in the result, and giving blocks replaces it."""
     kv = ck.serve(*BASE).kv
-    assert "80.0 GB of memory, of which 90% may be used, less 16.1 GB of weights" in kv.arithmetic
+    assert "85.0 GB of memory, of which 90% may be used, less 16.1 GB of weights" in kv.arithmetic
     assert kv.capacity_tokens == kv.blocks * 16
     assert ck.serve(*BASE, kv_blocks=777).kv.capacity_tokens == 777 * 16
     less = ck.serve(*BASE, engine="vllm{content_gib=4}").kv
@@ -96,7 +96,7 @@ def test_capacity_is_memory_less_what_else_is_there() -> None:
             {"kv_blocks": 99, "engine": "vllm{num_gpu_blocks_override=98}"},
             "--kv-blocks 99 against 98 blocks",
         ),
-        ({"model": "llama-3.1-405b"}, "no room for a cache: 80.0 GB of memory"),
+        ({"model": "llama-3.1-405b"}, "no room for a cache: 85.0 GB of memory"),
         ({"tp": 3}, "does not divide the 32 heads"),
         ({"tp": 16}, "needs 16 devices; dgx-h100 has 8"),
         ({"engine": "vllm{max_num_seqs=0}"}, "max_requests is 0"),

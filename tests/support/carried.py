@@ -43,5 +43,11 @@ def contributions(moves: CollectiveSteps) -> dict:
     return {(m, p): frozenset([m]) for m in range(moves.n) for p in range(moves.pieces)}
 
 
+def owned_pieces(moves: CollectiveSteps) -> list[tuple[int, int]]:
+    """Members and the pieces that they own: one, or several side by side."""
+    share = range(moves.pieces // moves.n)
+    return [(m, int(first) + k) for m, first in enumerate(moves.owned) for k in share]
+
+
 def owned_only(moves: CollectiveSteps) -> dict:
-    return {(m, int(p)): frozenset([m]) for m, p in enumerate(moves.owned)}
+    return {(m, p): frozenset([m]) for m, p in owned_pieces(moves)}

@@ -332,11 +332,8 @@ def _print(figures: Figures) -> None:
     )
     if figures.precision:
         out.print(precision_text(figures.precision))
-    if figures.vision_parameters or figures.mtp_layers:
-        out.print(
-            f"not generated: a vision tower of {figures.vision_parameters:,} parameters, "
-            f"{counted(figures.mtp_layers, 'layer')} that predict further tokens"
-        )
+    if left_out := _left_out(figures):
+        out.print(f"not generated: {', '.join(left_out)}")
     batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
     span = "per step" if figures.steps == 1 else f"in {figures.steps} steps"
     out.print(
@@ -419,6 +416,19 @@ def _print_sections(figures: Figures) -> None:
                 for s in figures.sections
             ),
         )
+
+
+def _left_out(figures: Figures) -> list[str]:
+    """What a model has besides that traces do not hold."""
+    from chakrakit.results import counted
+
+    texts = []
+    if figures.vision_parameters:
+        texts.append(f"a vision tower of {figures.vision_parameters:,} parameters")
+    if figures.mtp_layers:
+        layers = counted(figures.mtp_layers, "layer that predicts", "layers that predict")
+        texts.append(f"{layers} further tokens")
+    return texts
 
 
 def _differs(figures: Figures) -> bool:

@@ -299,11 +299,15 @@ def _plain(value: Any) -> Any:
     """An argument; Kineto writes numbers, lists and truths as texts of what Python prints."""
     if not isinstance(value, str):
         return value
-    parsed = _TRUTHS.get(value, json_value(value))
+    written = (
+        _TRUTH.sub(lambda word: word[0].lower(), value) if value.startswith(_TRUTHS) else value
+    )
+    parsed = json_value(written)
     return value if parsed is None else parsed
 
 
-_TRUTHS = {"True": True, "False": False}
+_TRUTHS = ("True", "False", "[True", "[False")
+_TRUTH = re.compile("True|False")
 
 
 def _opened(arguments: Sequence[Argument]) -> list[Operand]:

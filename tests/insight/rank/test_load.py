@@ -59,7 +59,7 @@ def test_a_simulated_run_says_whether_it_fits():
     run = ck.simulate(
         ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "dgx-h100"
     ).run()
-    assert facts_of(run)["memory:"] == "fits, 2.2 of 74.5 GiB"
+    assert facts_of(run)["memory:"] == "fits, 2.2 of 79.2 GiB"
     small = run.with_card(
         run.card.replace(settings=run.card.settings | {"device_memory_bytes": 2**30})
     )

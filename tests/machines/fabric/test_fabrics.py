@@ -43,13 +43,13 @@ def links(routes: Routes) -> list[list[int]]:
     return [routes.route(i).tolist() for i in range(len(routes.offsets) - 1)]
 
 
-def test_a_circle_goes_the_shorter_way_and_clockwise_on_ties():
+def test_a_circle_goes_the_shorter_way_and_on_ties_half_of_the_ports_each():
     ring = network({"topology": "ring", "size": 4})
     assert links(ring.routes(np.array([0, 0, 0, 3]), np.array([1, 2, 3, 1]))) == [
         [0],
         [0, 1],
         [7],  # the cable from the last to the first, backwards
-        [3, 0],
+        [6, 5],
     ]
     line = network({"topology": "line", "size": 4})
     assert len(line.links) == 6

@@ -8,7 +8,7 @@ import pytest
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.hierarchical import hierarchical
-from support.carried import carry, contributions, merge, owned_only, pieces_of
+from support.carried import carry, contributions, merge, owned_only, owned_pieces, pieces_of
 
 SIZES = [
     *(2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33),
@@ -22,11 +22,15 @@ def grids(n: int) -> list[tuple[int, ...]]:
     ]
 
 
+WAYS = [["ring"] * 3, ["direct"] * 3, ["two-way-ring"] * 3, ["direct", "two-way-ring", "ring"]]
+
+
 def all_reduces(n: int) -> list[CollectiveSteps]:
     found = [a.ring_all_reduce(n), a.direct_all_reduce(n), a.halving_doubling_all_reduce(n)]
+    found += [a.two_way_all_reduce(n)]
     found += [a.tree_all_reduce(n, chunks) for chunks in (1, 3, 40)]
     for shape in grids(n):
-        for ways in (["ring"] * 3, ["direct"] * 3):
+        for ways in WAYS:
             for chunks in (1, 3):
                 grid = np.arange(n).reshape(shape[::-1]).T
                 found.append(hierarchical(grid, "all-reduce", ways, chunks))
@@ -64,29 +68,30 @@ def carry_ticks(moves: CollectiveSteps) -> dict:
 
 @pytest.mark.parametrize("n", SIZES)
 def test_reduce_scatter_leaves_each_its_own_piece_complete(n):
-    found = [a.ring_reduce_scatter(n), a.direct_reduce_scatter(n), a.halving_reduce_scatter(n)]
-    found += [
-        hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["ring"] * 3) for s in grids(n)
+    schedules = [a.ring_reduce_scatter(n), a.direct_reduce_scatter(n), a.halving_reduce_scatter(n)]
+    schedules += [a.two_way_reduce_scatter(n)]
+    schedules += [
+        hierarchical(np.arange(n).reshape(s), "reduce-scatter", ways)
+        for s in grids(n)
+        for ways in WAYS
     ]
-    found += [
-        hierarchical(np.arange(n).reshape(s), "reduce-scatter", ["direct"] * 3) for s in grids(n)
-    ]
-    for moves in found:
+    for moves in schedules:
         state = carry(moves, contributions(moves))
-        assert sorted(moves.owned) == list(range(n))
-        assert all(state[m, int(p)] == frozenset(range(n)) for m, p in enumerate(moves.owned)), (
-            moves.name
-        )
+        assert sorted(moves.owned) == list(range(0, moves.pieces, moves.pieces // n))
+        assert all(state[at] == frozenset(range(n)) for at in owned_pieces(moves)), moves.name
 
 
 @pytest.mark.parametrize("n", SIZES)
 def test_all_gather_brings_every_piece_to_everyone(n):
-    found = [a.ring_all_gather(n), a.direct_all_gather(n), a.doubling_all_gather(n)]
-    found += [hierarchical(np.arange(n).reshape(s), "all-gather", ["ring"] * 3) for s in grids(n)]
-    for moves in found:
+    schedules = [a.ring_all_gather(n), a.direct_all_gather(n), a.doubling_all_gather(n)]
+    schedules += [a.two_way_all_gather(n)]
+    schedules += [
+        hierarchical(np.arange(n).reshape(s), "all-gather", ways) for s in grids(n) for ways in WAYS
+    ]
+    for moves in schedules:
         state = carry(moves, owned_only(moves))
-        owner = {int(p): m for m, p in enumerate(moves.owned)}
-        assert all(state[m, p] == {owner[p]} for m in range(n) for p in range(n)), moves.name
+        pieces = owned_pieces(moves)
+        assert all(state[m, p] == {owner} for m in range(n) for owner, p in pieces), moves.name
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -22,7 +22,7 @@ def two_by_three():
     [
         ("switch", Way(2e-6, 10 * GB), Way(2e-6, 10 * GB), 1),  # up and down: two links
         ("full", Way(1e-6, 10 * GB), Way(1e-6, 10 * GB), 3),
-        ("ring", Way(1e-6, 10 * GB), Way(2e-6, 5 * GB), 2),  # half way round, two share a link
+        ("ring", Way(1e-6, 10 * GB), Way(2e-6, 10 * GB), 2),  # half way round, two go each way
     ],
 )
 def test_the_worst_ways_of_four_devices_at_10_gigabytes_per_second(topology, ring, far, fan):

@@ -27,6 +27,12 @@ def times(out, traces):
     return found
 
 
+def furthest(some, others):
+    """Picoseconds between times that should be equal: quotients of sums in another order may round up."""
+    pairs = ((some[r][k], others[r][k]) for r in some for k in (0, 1))
+    return max(abs(a - b) for x, y in pairs for a, b in zip(x, y, strict=True))
+
+
 def chosen(out):
     """The algorithms that the fast engine chose, which are not what is compared."""
     found = zip(out.instances.what, out.instances.size, out.instances.algorithm, strict=True)
@@ -53,7 +59,8 @@ def compare(seed: int, case=random_case) -> float | None:
     if any(-1 in ends for _, ends in slow.values()):
         assert folded is alone is None, seed
         return None
-    assert times(folded, traces) == times(alone, traces) == slow, seed
+    assert times(folded, traces) == times(alone, traces), seed
+    assert furthest(times(alone, traces), slow) <= 1, seed
     if symmetric:
         assert folded.classes.factor >= 4, (seed, folded.classes.factor)
     return folded.classes.factor
@@ -82,11 +89,12 @@ def test_skipped_work_is_put_back_when_it_is_disturbed(block):
 
 def compare_contended(seed: int, algorithms: native.Algorithms) -> None:
     traces, machine = contended_case(seed)
-    slow = Oracle(traces, machine, "flow", algorithms).run()
-    for fold in (True, False):
-        out = native.run(
-            traces, machine, native.SimulationOptions(fold=fold, algorithms=algorithms)
-        )
+    runs = [
+        native.run(traces, machine, native.SimulationOptions(fold=fold, algorithms=algorithms))
+        for fold in (True, False)
+    ]
+    slow = Oracle(traces, machine, "flow", algorithms, chosen(runs[1])).run()
+    for out in runs:
         ends = [out.end[out.offset[c] : out.offset[c + 1]].tolist() for c in out.classes.rank]
         assert [e for rank in ends for e in rank] == [node.end for node in slow.nodes], seed
 

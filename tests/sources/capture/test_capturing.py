@@ -58,7 +58,7 @@ def test_options_that_cannot_be_are_refused(ranks, device, steps, said):
 def test_a_device_is_found_by_the_start_of_its_name():
     found = options_of(4, "H100", None, {"train.py:3": 1.0}, local_size=2)
     assert found.device.startswith("h100")
-    assert found.memory == 80e9
+    assert found.memory == pytest.approx(79.18 * 2**30)
     assert (found.local_size, found.values) == (2, {"train.py:3": 1.0})
     assert options_of(4, "cpu", None, {}).device == ""
 

@@ -1,6 +1,9 @@
 """Tables that are none, or in which a column is there twice."""
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,3 +58,22 @@ def run_directory(tmp_path):
     traces = ck.TraceSet([t.build()] * 2, groups=ck.Groups({"1": (0, 1)}))
     ck.simulate(traces, "dgx-h100", output=tmp_path / "run", detail="full")
     return tmp_path / "run"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+def test_small_tables_are_read_without_threads(tmp_path: Path) -> None:
+    """Arrow's threads hold memory of Python's; those that live when a command ends abort it."""
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t.parquet")
+    program = f"""
+import os
+import pyarrow.parquet
+from chakrakit.trace.files import read_parquet
+before = len(os.listdir("/proc/self/task"))
+with open({str(tmp_path / "t.parquet")!r}, "rb") as stream:
+    read_parquet(stream, "t")
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"

@@ -211,6 +211,22 @@ def test_a_matrix_that_layers_share_counts_once() -> None:
         ck.generate(model=model, pp=2, seq=32)
 
 
+@pytest.mark.slow
+def test_keys_that_a_module_copies_for_every_head_are_kept_once(tmp_path) -> None:
+    """Falcon's modules keep 8 heads where the configuration has 2."""
+    pytest.importorskip("transformers")
+    falcon = {
+        "model_type": "falcon", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8,
+        "num_kv_heads": 2, "new_decoder_architecture": True, "vocab_size": 100,
+    }  # fmt: skip
+    model = model_named(written(tmp_path, falcon))
+    assert isinstance(model, Decoder)
+    kinds = model.kinds.values()
+    assert {layer.mixer.cache for layer in kinds if isinstance(layer.mixer, Recorded)} == {
+        2 * 2 * 8
+    }
+
+
 def parameters_of_class(kind: str, name: str, **sizes) -> int:
     """Parameters of a class of transformers with these sizes."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")

@@ -72,7 +72,10 @@ class Full:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Ports in a circle or a line, each linked to the next; routes go the shorter way, clockwise on ties."""
+    """Ports in a circle or a line, each linked to the next; routes go the shorter way.
+
+    To the opposite port even ports go clockwise and odd ones the other way.
+    """
 
     ports: int
     links: Links

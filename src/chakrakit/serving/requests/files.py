@@ -373,6 +373,8 @@ _TABLE_PROMPTS = (
     "input_toks",
     "input_length",
     "num_prefill_tokens",
+    "prompt_tokens",
+    "input_tokens",
 )
 _TABLE_OUTPUTS = (
     "output",
@@ -381,6 +383,8 @@ _TABLE_OUTPUTS = (
     "output_toks",
     "output_length",
     "num_decode_tokens",
+    "completion_tokens",
+    "output_tokens",
 )
 
 

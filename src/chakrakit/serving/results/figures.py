@@ -253,7 +253,7 @@ _MS = 1e-9
 
 
 _LEFT_BEHIND = 0.1
-"""Share of the requests that come in the second half of a stream by which those under way may grow."""
+"""Share of the requests that come in half of a stream by which those under way may grow meanwhile."""
 _FILLS = 4
 """Times that a request takes alone after which engines that keep up are as full as they will be: at nine
 tenths of what an engine can serve, requests of an 8B model take 3.6 times as long as alone."""
@@ -411,28 +411,26 @@ class ServedRun:
         return self._left_behind is not None
 
     @cached_property
-    def _left_behind(self) -> tuple[int, int] | None:
-        """Requests that come and that are done in the second half of a stream, if too few are done.
+    def _left_behind(self) -> tuple[float, float] | None:
+        """Requests under way in the second and in the last quarter of a stream, where they grow without end.
 
         A stream whose first half is too short to fill the engines tells nothing.
         """
         served = self._latencies
         if not len(served.arrival):
             return None
-        arrival, finish = np.sort(served.arrival), np.sort(served.arrival + served.e2e)
-        half, end = arrival[0] + np.ptp(arrival) / 2, arrival[-1]
+        begin, end = served.arrival.min(), served.arrival.max()
+        quarter = (end - begin) / 4
         alone = served.ttft.min() + shortest_gap(self.outcome.totals) * served.output.mean()
-        if end - half < _FILLS * alone:
+        if 2 * quarter < _FILLS * alone:
             return None
-        come = np.searchsorted(arrival, [half, end], "right")
-        done = np.searchsorted(finish, [half, end], "right")
-        under_way = come - done
-        growth = under_way[1] - under_way[0]
-        if growth <= max(
-            _LEFT_BEHIND * (come[1] - come[0]), _DEVIATIONS * np.sqrt(under_way.sum())
-        ):
+        second, last = (
+            _under_way(served, t, t + quarter) for t in (begin + quarter, end - quarter)
+        )
+        come = np.count_nonzero(served.arrival > begin + 2 * quarter)
+        if last - second <= max(_LEFT_BEHIND * come, _DEVIATIONS * np.sqrt(second + last)):
             return None
-        return int(come[1] - come[0]), int(done[1] - done[0])
+        return second, last
 
     @cached_property
     def _latencies(self) -> _Latencies:
@@ -505,10 +503,10 @@ class ServedRun:
         if unserved:
             notes.append(f"{unserved:,} requests were never served: {self._why_unserved}")
         if self._left_behind:
-            come, done = self._left_behind
+            second, last = self._left_behind
             notes.append(
-                f"warning: requests take ever longer: in the second half of the stream {come:,} come and "
-                f"{done:,} are done; lower its rate or take more engines"
+                f"warning: requests take ever longer: {second:,.0f} are under way in the second quarter of "
+                f"the stream and {last:,.0f} in the last; lower its rate or take more engines"
             )
         notes += [gap for device in self._pool_devices if (gap := device.energy_gap)]
         return list(dict.fromkeys(notes))
@@ -626,6 +624,12 @@ class _Latencies:
     """0 where there is no token after the first."""
     e2e: F64
     queue: F64
+
+
+def _under_way(served: _Latencies, begin: float, end: float) -> float:
+    """How many requests are in the engines or wait for them, on average between two times."""
+    there = np.minimum(served.arrival + served.e2e, end) - np.maximum(served.arrival, begin)
+    return float(np.maximum(there, 0).sum() / (end - begin))
 
 
 def _ms(picoseconds: I64) -> F64:

@@ -6,7 +6,8 @@ The docstring of every function describes its transfers;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -106,6 +107,35 @@ def ring_all_gather(n: int) -> CollectiveSteps:
 def ring_all_reduce(n: int) -> CollectiveSteps:
     """Reduce-scatter, then all-gather, around the ring."""
     return CollectiveSteps(n, n, (_ring_reduce(n), _ring_gather(n)), name="ring")
+
+
+def _both_ways(n: int, steps: Sequence[TransferStep], owns: bool) -> CollectiveSteps:
+    """The steps of a ring with the first half of every piece forwards and the second half backwards."""
+    halves = []
+    for one in steps:
+        forward = replace(one, first=2 * one.first, modulus=2 * n, shift=2 * one.shift)
+        back = 2 * ((2 * one.src - one.first) % n) + 1
+        halves += [
+            forward,
+            replace(forward, dst=(one.src - 1) % n, first=back, shift=-forward.shift, joined=True),
+        ]
+    owned = 2 * _all(n if owns else 0)
+    return CollectiveSteps(n, 2 * n, tuple(halves), owned, "two-way-ring")
+
+
+def two_way_reduce_scatter(n: int) -> CollectiveSteps:
+    """The ring's reduce-scatter with half of the data each way."""
+    return _both_ways(n, [_ring_reduce(n)], owns=True)
+
+
+def two_way_all_gather(n: int) -> CollectiveSteps:
+    """The ring's all-gather with half of the data each way."""
+    return _both_ways(n, [_ring_gather(n)], owns=True)
+
+
+def two_way_all_reduce(n: int) -> CollectiveSteps:
+    """The ring's all-reduce with half of the data each way."""
+    return _both_ways(n, [_ring_reduce(n), _ring_gather(n)], owns=False)
 
 
 def ring_broadcast(n: int, chunks: int = 8, root: int = 0) -> CollectiveSteps:

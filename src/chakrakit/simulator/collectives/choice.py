@@ -1,7 +1,8 @@
-"""Chooses the algorithm of a collective: the requested one, or the fastest by an α-β estimate.
+"""The algorithms of each collective, which of them a group can use, and an α-β estimate of their times.
 
 Like the tables of communication libraries, the estimate depends on the size and on the group's shape: the
-worst latency α and the worst bandwidth of the routes an algorithm uses. It does not include other traffic.
+worst latency α and the worst bandwidth of the routes an algorithm uses. It does not include traffic that
+an algorithm puts in its own way; a simulation lays the schedules on the links and takes the fastest.
 """
 
 from __future__ import annotations
@@ -26,13 +27,28 @@ ALGORITHMS = {
     "all-reduce": (
         "in-switch",
         "ring",
+        "two-way-ring",
         "halving-doubling",
         "double-tree",
         "hierarchical",
         "direct",
     ),
-    "reduce-scatter": ("in-switch", "ring", "halving-doubling", "hierarchical", "direct"),
-    "all-gather": ("in-switch", "ring", "halving-doubling", "hierarchical", "direct"),
+    "reduce-scatter": (
+        "in-switch",
+        "ring",
+        "two-way-ring",
+        "halving-doubling",
+        "hierarchical",
+        "direct",
+    ),
+    "all-gather": (
+        "in-switch",
+        "ring",
+        "two-way-ring",
+        "halving-doubling",
+        "hierarchical",
+        "direct",
+    ),
     "all-to-all": ("direct", "pairwise"),
     "broadcast": ("tree", "ring", "direct"),
     "reduce": ("tree", "ring", "direct"),
@@ -44,6 +60,8 @@ ALGORITHMS = {
 
 MOST_DIRECT = 64
 """Members up to which algorithms with messages between all pairs are considered: 64 members have 4,032."""
+MOST_EXCHANGED = 256
+"""The same of an all-to-all, which has a message for each pair by any algorithm: 65,280 may flow at once."""
 MOST_CHUNKS = 64
 """Chunks of a pipeline: more hardly fill it faster, and the steps to simulate grow with them."""
 
@@ -88,7 +106,10 @@ class Algorithms:
 
 
 def _possible(name: str, collective: str, shape: GroupShape) -> str:
-    if math.isinf(estimate(collective, name, 1.0, shape)) and name != "direct":
+    if math.isinf(estimate(collective, name, 1.0, shape)) and name not in (
+        "direct",
+        "two-way-ring",
+    ):
         raise ConfigError(
             f"{collective} cannot use {name!r} on a group of {shape.n} that lies as this one does; "
             "in-switch needs all members on one reducing switch, hierarchical a full grid"
@@ -115,6 +136,13 @@ def _ring(size: float, s: GroupShape, rounds: int) -> float:
     return rounds * (s.n - 1) * (s.ring.latency + size / s.n / s.ring.bandwidth)
 
 
+def _two_way(size: float, s: GroupShape, rounds: int) -> float:
+    """Half of the data each way, where a circle has links for both."""
+    if [axis.topology for axis in s.axes] != ["ring"]:
+        return math.inf
+    return _ring(size / 2, s, rounds)
+
+
 def _halving(size: float, s: GroupShape, rounds: int) -> float:
     steps = math.ceil(math.log2(s.n))
     return rounds * (steps * s.far.latency + (s.n - 1) / s.n * size / s.far.bandwidth)
@@ -136,7 +164,8 @@ def _hierarchical(size: float, s: GroupShape, rounds: int) -> float:
         return math.inf
     total, share = 0.0, size
     for axis in s.axes:
-        total += (axis.size - 1) * (axis.way.latency + share / axis.size / axis.way.bandwidth)
+        each = share / axis.size / (2 if axis.topology == "ring" else 1)
+        total += (axis.size - 1) * (axis.way.latency + each / axis.way.bandwidth)
         share /= axis.size
     return rounds * total
 
@@ -154,6 +183,7 @@ def _switch(size: float, s: GroupShape, rounds: int) -> float:
 _BLOCKWISE: dict[str, Callable[[float, GroupShape, int], float]] = {
     "in-switch": _switch,
     "ring": _ring,
+    "two-way-ring": _two_way,
     "halving-doubling": _halving,
     "double-tree": _tree,
     "hierarchical": _hierarchical,
@@ -165,7 +195,9 @@ def _all_to_all(name: str, size: float, s: GroupShape) -> float:
     each = size / s.n / s.far.bandwidth
     if name == "direct":
         return (
-            math.inf if s.n > MOST_DIRECT else s.far.latency + math.ceil((s.n - 1) / s.fan) * each
+            math.inf
+            if s.n > MOST_EXCHANGED
+            else s.far.latency + math.ceil((s.n - 1) / s.fan) * each
         )
     return (s.n - 1) * (s.far.latency + each)
 
@@ -203,7 +235,8 @@ def make_moves(
     n = shape.n
     if name == "hierarchical":
         assert grid is not None
-        ways = ["direct" if axis.topology == "full" else "ring" for axis in shape.axes]
+        by_topology = {"full": "direct", "ring": "two-way-ring"}
+        ways = [by_topology.get(axis.topology, "ring") for axis in shape.axes]
         return hierarchical(grid, collective, ways)
     if collective == "barrier":
         return a.dissemination_barrier(n)
@@ -227,14 +260,17 @@ def _rooted_moves(collective: str, name: str, n: int, chunks: int, root: int) ->
 
 _BY_NAME: dict[tuple[str, str], Callable[[int], CollectiveSteps]] = {
     ("all-reduce", "ring"): a.ring_all_reduce,
+    ("all-reduce", "two-way-ring"): a.two_way_all_reduce,
     ("all-reduce", "direct"): a.direct_all_reduce,
     ("all-reduce", "halving-doubling"): a.halving_doubling_all_reduce,
     ("all-reduce", "in-switch"): a.switch_all_reduce,
     ("reduce-scatter", "ring"): a.ring_reduce_scatter,
+    ("reduce-scatter", "two-way-ring"): a.two_way_reduce_scatter,
     ("reduce-scatter", "direct"): a.direct_reduce_scatter,
     ("reduce-scatter", "halving-doubling"): a.halving_reduce_scatter,
     ("reduce-scatter", "in-switch"): a.switch_reduce_scatter,
     ("all-gather", "ring"): a.ring_all_gather,
+    ("all-gather", "two-way-ring"): a.two_way_all_gather,
     ("all-gather", "direct"): a.direct_all_gather,
     ("all-gather", "halving-doubling"): a.doubling_all_gather,
     ("all-gather", "in-switch"): a.switch_all_gather,

@@ -42,8 +42,8 @@ class TransferStep:
 class CollectiveSteps:
     """All steps of a collective among n members, over `pieces` equal pieces of its data.
 
-    `owned[p]` is the piece that belongs to member p: its input of an all-gather and its output of a
-    reduce-scatter; empty where that has no meaning.
+    `owned[p]` is the piece that belongs to member p, or the first of several side by side: its input of an
+    all-gather and its output of a reduce-scatter; empty where that has no meaning.
     """
 
     n: int

@@ -17,11 +17,14 @@ from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, Tr
 
 
 class MemberGrid:
-    """Members on a grid: `members[x0, x1, …]` is the number of the member at that place."""
+    """Members on a grid: `members[x0, x1, …]` is the number of the member at that place.
 
-    def __init__(self, members: I64) -> None:
+    Each owns `share` pieces of the data that lie side by side.
+    """
+
+    def __init__(self, members: I64, share: int = 1) -> None:
         self.members = members
-        self.n = members.size
+        self.n, self.share = members.size, share
         self.shape = members.shape
         grids = np.meshgrid(*(np.arange(a) for a in self.shape), indexing="ij")
         self.places = [g.reshape(-1) for g in grids]
@@ -29,7 +32,7 @@ class MemberGrid:
 
     def block(self, axis: int) -> int:
         """The number of pieces of one member after this axis."""
-        return self.n // math.prod(self.shape[: axis + 1])
+        return self.n // math.prod(self.shape[: axis + 1]) * self.share
 
     def first_piece(self, axis: int) -> I64:
         """The first piece each member holds before this axis."""
@@ -43,26 +46,34 @@ class MemberGrid:
         return np.roll(self.members, -hop, axis).reshape(-1)
 
 
-def _ring(grid: MemberGrid, axis: int, reduce: bool) -> list[TransferStep]:
-    """The step of one axis in which all its rings run at once."""
+def _ring(grid: MemberGrid, axis: int, reduce: bool, hop: int = 1) -> TransferStep:
+    """The step of one axis in which all its rings run at once, forwards (`hop` 1) or backwards (-1)."""
     block, size = grid.block(axis), grid.shape[axis]
-    start = grid.places[axis] - (1 if reduce else 0)
+    start = grid.places[axis] - (hop if reduce else 0)
     first = start * block % (size * block)
-    rings = step(
+    return step(
         grid.flat,
-        grid.neighbour(axis, 1),
+        grid.neighbour(axis, hop),
         first,
         block,
         size * block,
         reduce=reduce,
         base=grid.first_piece(axis),
         repeat=size - 1,
-        shift=-block,
+        shift=-hop * block,
     )
-    return [rings]
 
 
-def _direct(grid: MemberGrid, axis: int, reduce: bool) -> list[TransferStep]:
+def _two_way(grid: MemberGrid, axis: int, reduce: bool) -> list[TransferStep]:
+    """The same with the first half of every block forwards and the second half backwards."""
+    half = grid.block(axis) // 2
+    forward, backward = (_ring(grid, axis, reduce, hop) for hop in (1, -1))
+    count = np.full_like(forward.count, half)
+    later = backward.first + half
+    return [replace(forward, count=count), replace(backward, first=later, count=count, joined=True)]
+
+
+def _direct(grid: MemberGrid, axis: int, reduce: bool) -> TransferStep:
     """The step of one axis in which all members on it send to all others at once."""
     block, size = grid.block(axis), grid.shape[axis]
     parts = []
@@ -70,30 +81,41 @@ def _direct(grid: MemberGrid, axis: int, reduce: bool) -> list[TransferStep]:
         piece = (grid.places[axis] + hop) % size if reduce else grid.places[axis]
         parts.append((grid.flat, grid.neighbour(axis, hop), piece * block, grid.first_piece(axis)))
     src, dst, first, base = (np.concatenate(c) for c in zip(*parts, strict=True))
-    return [step(src, dst, first, block, size * block, reduce=reduce, base=base)]
+    return step(src, dst, first, block, size * block, reduce=reduce, base=base)
+
+
+def _phase(grid: MemberGrid, axis: int, reduce: bool, way: str) -> list[TransferStep]:
+    """What happens on one axis."""
+    if way == _TWO_WAY:
+        return _two_way(grid, axis, reduce)
+    return [(_direct if way == "direct" else _ring)(grid, axis, reduce)]
+
+
+_TWO_WAY = "two-way-ring"
 
 
 def hierarchical(
     members: I64, collective: str, ways: Sequence[str], chunks: int = 1
 ) -> CollectiveSteps:
-    """An all-reduce, reduce-scatter or all-gather over a grid; `ways` is `ring` or `direct` for each axis.
+    """An all-reduce, reduce-scatter or all-gather over a grid.
 
-    With several chunks, a chunk uses the next axis while the following chunk uses this one.
+    `ways` is `ring`, `two-way-ring` or `direct` for each axis. With several chunks, a chunk uses the next
+    axis while the following chunk uses this one.
     """
-    grid = MemberGrid(members)
-    step_makers = {"ring": _ring, "direct": _direct}
+    grid = MemberGrid(members, 2 if _TWO_WAY in ways else 1)
     axes = [k for k, size in enumerate(grid.shape) if size > 1]
-    phases: list[list[TransferStep]] = []
+    phases: list[TransferStep] = []
     if collective != "all-gather":
-        phases += [step_makers[ways[k]](grid, k, True) for k in axes]
+        phases += [s for k in axes for s in _phase(grid, k, True, ways[k])]
     if collective != "reduce-scatter":
-        phases += [step_makers[ways[k]](grid, k, False) for k in reversed(axes)]
+        phases += [s for k in reversed(axes) for s in _phase(grid, k, False, ways[k])]
     owned = np.zeros(grid.n, np.int64)
     owned[grid.flat] = grid.first_piece(len(grid.shape))
     if collective == "all-reduce":
         owned = np.zeros(0, np.int64)
-    steps = _pipelined([s for phase in phases for s in phase], chunks, grid.n)
-    return CollectiveSteps(grid.n, grid.n * chunks, steps, owned, "hierarchical")
+    pieces = grid.n * grid.share
+    steps = _pipelined(phases, chunks, pieces)
+    return CollectiveSteps(grid.n, pieces * chunks, steps, owned, "hierarchical")
 
 
 def _pipelined(phases: list[TransferStep], chunks: int, pieces: int) -> tuple[TransferStep, ...]:

@@ -241,9 +241,9 @@ class Planner:
         ]
         if policy is None:
             configured = self.setting.algorithms.fixed.get(call.collective, "auto")
-            if configured == "auto" and self.crowd.shares_links:
-                return self._fastest_together(call, size, possible)
-            return self.setting.algorithms.choose(call.collective, size, self.shape)
+            if configured != "auto":
+                return self.setting.algorithms.choose(call.collective, size, self.shape)
+            return possible[0] if len(possible) == 1 else self._fastest(call, size, possible)
         name = policy.choose(call.collective, self.shape.n, call.size, possible)
         if name not in possible:
             raise ConfigError(
@@ -251,14 +251,15 @@ class Planner:
             )
         return name
 
-    def _fastest_together(self, call: CollectiveCall, size: float, possible: list[str]) -> str:
-        """The fastest algorithm when all groups of the crowd use it at once."""
+    def _fastest(self, call: CollectiveCall, size: float, possible: list[str]) -> str:
+        """The fastest algorithm when all groups that share links use it at once."""
+        crowd = self.crowd.devices if self.crowd.shares_links else self.devices[:1]
         key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
         if key not in self.setting.choices:
             book, n = self.setting.book, len(self.group.members)
             total = data_bytes(call.collective, call.size, n)
             times = {
-                name: book.together(self._moves(call, name, size), self.crowd.devices, total)
+                name: book.together(self._moves(call, name, size), crowd, total)
                 for name in possible
             }
             self.setting.choices[key] = min(times, key=lambda name: times[name])

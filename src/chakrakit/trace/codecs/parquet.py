@@ -17,7 +17,7 @@ from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
 from chakrakit.trace.codecs.parquet_footer import FooterColumn, null_columns
-from chakrakit.trace.files import check_columns, is_large
+from chakrakit.trace.files import check_columns, is_large, parquet_file
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
 _LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
@@ -164,9 +164,9 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
 def _opened(source: Any) -> pq.ParquetFile:
     """The file, with names as a dictionary where it has names."""
     try:
-        return pq.ParquetFile(source, read_dictionary=["name"])
+        return parquet_file(source, read_dictionary=["name"])
     except KeyError:
-        return pq.ParquetFile(source)
+        return parquet_file(source)
 
 
 def _columns_with_values(file: pq.ParquetFile, source: Any, path: str) -> list[str]:

@@ -260,21 +260,28 @@ _ROWS_FOR_THREADS = 1 << 16
 
 
 def is_large(file: pq.ParquetFile) -> bool:
-    """Whether threads are worth starting for a table.
-
-    Where a command ends at once, Arrow's threads may still be starting, and the process would abort.
-    """
+    """Whether threads are worth starting for a table."""
     return int(file.metadata.num_rows) >= _ROWS_FOR_THREADS
+
+
+def parquet_file(source: Any, **options: Any) -> pq.ParquetFile:
+    """A file whose pieces are read when they are asked for.
+
+    Arrow's threads would read them ahead and may still hold memory of Python's when a command ends at once:
+    the process would abort.
+    """
+    # Only here: commands that read no table start without Arrow.
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, pre_buffer=False, **options)
 
 
 def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> pa.Table:
     """A whole table, checked; a FormatError names the file and says what it should have been."""
-    # Only here: commands that read no table start without Arrow.
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(source)
+        file = parquet_file(source)
         table = file.read(use_threads=is_large(file))
         table.validate(full=True)
         names = table.column_names

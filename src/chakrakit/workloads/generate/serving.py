@@ -66,9 +66,10 @@ class InferencePrograms(Generated):
 
     @property
     def tokens(self) -> int:
-        """Tokens the requests have and get."""
+        """Tokens that run through the model: of prompts that are cached already, none."""
         step = self.workload.step
-        return step.global_batch * (step.seq + (0 if step.kind == "prefill" else step.new_tokens))
+        prompt = 0 if step.kind == "decode" else step.seq
+        return step.global_batch * (prompt + (0 if step.kind == "prefill" else step.new_tokens))
 
 
 def serving_class(

@@ -276,7 +276,8 @@ class _OneStack(_Capture):
     ) -> Layer:
         pair, token = _coefficients(short, long, number)
         mixer = self.recorded(self.stack, number, short.met, pair, token)
-        elements = [cache_elements(self.torch, c, number) for c in (cache, longer)]
+        repeated = self.stack.repeated(number, longer)
+        elements = [cache_elements(self.torch, c, number) / repeated for c in (cache, longer)]
         grown = (elements[1] - elements[0]) / (LONG - SHORT)
         fixed = round(elements[0] - grown * SHORT)
         return Layer(mixer=mixer.replace(cache=round(grown), fixed=fixed))

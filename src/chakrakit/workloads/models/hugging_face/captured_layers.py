@@ -124,6 +124,18 @@ class CapturedLayers:
             return int(getattr(self.config, "sliding_window", 0) or 0)
         return 0
 
+    def repeated(self, number: int, cache: Any) -> int:
+        """How often a layer's cache holds the same keys; engines hold them once.
+
+        Falcon's modules copy the keys of a group for every head that asks them before they are kept.
+        """
+        kept = {int(t.shape[1]) for t in cache_tensors(self.torch, cache, number) if t.dim() == 4}
+        for module in self.layers[number].modules():
+            heads, shared = (getattr(module, n, 0) for n in ("num_heads", "num_kv_heads"))
+            if shared and shared < heads and heads % shared == 0 and kept == {heads}:
+                return int(heads // shared)
+        return 1
+
     def matrices(self, number: int, met: Collection[int]) -> list[Matrix]:
         """The matrices of a layer that its tokens meet: `met` has the modules that ran."""
         matrices = []
@@ -201,13 +213,18 @@ def _expert_matrix(name: str, parameter: Any, hidden: int) -> Matrix:
 
 def cache_elements(torch: Any, cache: Any, number: int) -> int:
     """Elements that a layer's cache holds for one sequence."""
+    return sum(t.numel() for t in cache_tensors(torch, cache, number))
+
+
+def cache_tensors(torch: Any, cache: Any, number: int) -> list[Any]:
+    """What a layer's cache holds."""
     layers = getattr(cache, "layers", None)
     if layers is None or number >= len(layers):
-        return 0
+        return []
     values = vars(layers[number]).values()
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
     tensors += [t for v in values if isinstance(v, dict | list) for t in _tensors(torch, v)]
-    return sum(t.numel() for t in {id(t): t for t in tensors if t.is_floating_point()}.values())
+    return list({id(t): t for t in tensors if t.is_floating_point()}.values())
 
 
 def _tensors(torch: Any, values: Any) -> list[Any]:
