@@ -19,6 +19,7 @@ from chakrakit.machines.residuals import (
     difference,
     interval_in,
     interval_of,
+    kernel_group,
     residual_table,
 )
 from support.paths import DATA
@@ -149,3 +150,11 @@ def test_a_result_hands_its_interval_on_whole() -> None:
     assert (interval.low_ns, interval.high_ns, interval.clock_mhz) == (90.0, 120.0, 1200.0)
     assert (interval.groups, interval.operations, interval.step) == (*said.values(), "dense")
     assert interval_in(SimpleNamespace(interval_ns=None)) is None
+
+
+def test_an_interval_holds_the_time_that_it_belongs_to():
+    """Measured kernels all take longer than a data sheet's rates say; the interval begins at that time."""
+    group = kernel_group("data sheet", "h200", "vector", 3e-6, beyond=False)
+    found = interval_of(1.0, [Contribution(group, str(i), 0.01) for i in range(100)])
+    assert found is not None
+    assert found.low_ns <= 1e9 <= found.high_ns

@@ -1,10 +1,13 @@
 """The host of captured programs: what launches cost, and when they bound a step."""
 
+import json
+
 import pytest
 
 import chakrakit as ck
 from chakrakit import CollectiveType, NodeType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
+from chakrakit.passes.anonymize import Anonymize
 from chakrakit.passes.launched import Launched
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.sets import Card
@@ -112,3 +115,19 @@ def test_a_run_that_launches_bound_says_that_its_interval_leaves_the_host_out():
     (note,) = small.notes
     assert "% of the time is the host's" in note
     assert large.notes == []
+
+
+def test_an_anonymized_program_is_launched_as_before():
+    """Names say what is a copy and shapes how long a list is; both are gone, and what follows is not."""
+    t = TraceBuilder()
+    t.comp("aten::mm", duration_ns=1000)
+    t.comp("aten::copy_", duration_ns=1000)
+    shapes = json.dumps([[[4, 4]] * 7])
+    t.comp("aten::_foreach_add_", duration_ns=1000, phase="optimizer", inputs_shapes=shapes)
+    captured = TraceSet([t.build()], {0: Binding(0)}, card=Card(tool="chakra capture"))
+    before, after = (
+        ck.simulate(traces, "dgx-h200").makespan_ns for traces in (captured, captured | Anonymize())
+    )
+    default = Launched()
+    host_us = default.launch_us + default.copy_us + default.optimizer_us + 7 * default.parameter_us
+    assert before == after == pytest.approx(host_us * 1e3 + 1000, abs=20)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.options import Option, Positional, picked, public
-from chakrakit.commands.output import Json, print_json, print_table
+from chakrakit.commands.output import Json, console, print_json, print_table
 from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,3 +138,5 @@ def _print(table: CollectiveTable) -> None:
         for r in table.rows
     ]
     print_table(heads, rows)
+    for note in table.notes:
+        console().print(note)

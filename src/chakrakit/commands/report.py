@@ -38,7 +38,7 @@ def report(
     output: Annotated[
         Path_ | None,
         Option(
-            "Where to write it; by default report.html, or report.md with --md.",
+            "Where to write it; by default report.html, or report.md with --md. FILE.md is Markdown too.",
             flags="-o --output",
             metavar="FILE",
         ),
@@ -74,10 +74,15 @@ def report(
         before = analyze_run(baseline, analysis_options, report_progress)
         comparison = compare_analyses([before], [result], (baseline, timed))
         facts |= {"against": _path(against) or baseline.card.name}
-    page = markdown_report if options["md"] else html_report
+    page = markdown_report if _is_markdown(output, options["md"]) else html_report
     with open_output(os.fspath(output or _page_of(options["md"])), binary_only=False) as stream:
         stream.write(page(result, facts, comparison).encode("utf-8", "replace"))
     return result
+
+
+def _is_markdown(output: os.PathLike[str] | str | None, asked: bool) -> bool:
+    """Whether a page is Markdown: by its option, or by the ending of its file."""
+    return asked or (output is not None and os.fspath(output).endswith(".md"))
 
 
 def _page_of(md: bool) -> str:
@@ -112,6 +117,8 @@ def command(run: str, *, output: str | None, json: Json = False, **options: Any)
         result = report(source, target, progress=show, **options)
     if json:
         print_json(result)
+    if _is_markdown(target, options["md"]):
+        return click.echo(f"wrote {target}", err=True)
     return _say_where(target)
 
 

@@ -247,7 +247,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
         """Energy by class of work, largest first."""
         parts = self.footprint.energy_by_class if self.footprint else {}
         total = sum(parts.values()) or 1.0
-        rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
+        order = sorted(parts.items(), key=lambda p: -p[1])
+        rows = [(name, float(f"{joules:.4g}"), percent(joules, total)) for name, joules in order]
         return Table.of("energy by class of work", ("class", "J", "%"), rows)
 
     def _blame(self) -> list[Table]:

@@ -418,8 +418,8 @@ def _most_exposed(a: Analysis, b: Analysis, delta: int) -> str:
     return max(change, key=lambda name: change[name] * (1 if delta > 0 else -1))
 
 
-_MOST_OF_IT = 0.6
-"""The share of a cause from which its largest class is named alone."""
+_MOST_OF_IT = 0.9
+"""The share of a cause from which its largest class is named alone: the rest is no more than rounding."""
 
 
 def _causes(explained: Sequence[Explained], a: Analysis, b: Analysis) -> list[ChangeCause]:
@@ -439,10 +439,11 @@ def _cause_text(
     change: str, kind: str, parts: Sequence[Explained], a: Analysis, b: Analysis
 ) -> str:
     whole = sum(p.delta_ns for p in parts)
-    most = max(parts, key=lambda p: p.delta_ns * (1 if whole >= 0 else -1))
+    most, *others = sorted(parts, key=lambda p: p.delta_ns * (-1 if whole >= 0 else 1))
     text = most.what
-    if len(parts) > 1 and abs(most.delta_ns) < _MOST_OF_IT * abs(whole):
-        text = f"{text} and {len(parts) - 1} more"
+    if others and abs(most.delta_ns) < _MOST_OF_IT * abs(whole):
+        second = others[0].what.partition(": ")[2] if len(others) == 1 else ""
+        text = f"{text} and {second or f'{len(others)} more'}"
     if change == WORK:
         return f"{kind}: {_more_work(a, b)}{text}"
     return f"{text}{_new_culprit(a, b)}" if change == DURATIONS and kind != "host" else text

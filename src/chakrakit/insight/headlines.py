@@ -180,10 +180,13 @@ def _step(a: Analysis) -> Iterator[Answer]:
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
+        usual = ""
+        if count > 1:
+            usual = f"The median of {counted(count - 1, 'step')} after the first; "
         yield Answer(
             "How long is a step?",
             _predicted(a, a.steps.median_ns),
-            f"{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
+            f"{usual}{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
             f"{_ranks(a)}.{_recorded(a)}",
         )
 

@@ -264,7 +264,7 @@ def serving_facts(run: Run) -> ServingFacts | None:
     several = output > 1
     tpot = (finish - first)[several] / np.maximum(output[several] - 1, 1)
     parts = {"queued": scheduled - arrival, "prompt": first - scheduled, "output": finish - first}
-    origin = float(arrival.min(initial=0.0))
+    origin = float(arrival.min()) if len(arrival) else 0.0
     rows = _requests(engines, origin)
     slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
     every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
@@ -328,7 +328,7 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
     engine_settings = run.card.settings.get("engines") or []
     limits: dict[str, Any] = engine_settings[e.rank] if e.rank < len(engine_settings) else {}
     series = _series(run, e.rank)
-    length = max(float(e.end.max(initial=0.0)) - float(e.start.min(initial=0.0)), 1e-12)
+    length = max(float(e.end.max() - e.start.min()) if len(e.end) else 0.0, 1e-12)
     every = max(1, -(-len(series) // _DRAWN_MOMENTS))
     lasted = np.diff(series[:, 0], append=series[-1:, 0])
     weight = lasted / max(lasted.sum(), 1e-12)

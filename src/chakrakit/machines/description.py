@@ -271,8 +271,8 @@ class GraphText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A change to some ranks: another device, or other bandwidth and latency of their links."""
 
-    ranks: list[int] | str
-    """Numbers, or text like `0-7,16`."""
+    ranks: list[int] | int | str
+    """A number, several, or text like `0-7,16`."""
     device: DeviceText | str | None = None
     dimension: int | None = None
     bandwidth: Quantity | None = None
@@ -296,6 +296,8 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     site: Site | None = None
     """Servers, building and electricity around the devices."""
     changes: list[ChangeText] = []
+    assumed: list[str] = []
+    """What nobody measured on it, as sentences; every result says them."""
     sources: dict[str, str] = {}
 
 
@@ -323,7 +325,14 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
     software = _software(text, where)
     places = np.zeros(size, np.int64)
     machine = Machine(
-        text.name, dims, (device,), places, software, library=text.library, site=text.site
+        text.name,
+        dims,
+        (device,),
+        places,
+        software,
+        library=text.library,
+        site=text.site,
+        assumed=tuple(text.assumed),
     )
     check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
     machine = replace(machine, stores=read_stores(text.storage, machine, f"{where}.storage"))
@@ -563,7 +572,8 @@ def _spans(text: str) -> list[range]:
 
 
 def _changed(machine: Machine, change: ChangeText, where: str) -> Machine:
-    ranks = np.array(parse_ranks(change.ranks, machine.size, f"{where}.ranks"), np.int64)
+    named = [change.ranks] if isinstance(change.ranks, int) else change.ranks
+    ranks = np.array(parse_ranks(named, machine.size, f"{where}.ranks"), np.int64)
     if change.device is not None:
         device_of = machine.device_of.copy()
         device_of[ranks] = len(machine.devices)

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from chakrakit.passes.anonymize_policy import STARTS, ColumnPolicy
 from chakrakit.passes.base import PASSES, Pass, map_bodies, with_run_times
+from chakrakit.passes.launched import launch_facts
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import StatePart, model_state, with_model_state
 from chakrakit.trace.model import Metadata, Trace, edge_columns_that_mean_something
-from chakrakit.trace.sets import Card, Run, TraceSet
+from chakrakit.trace.sets import CAPTURED, Card, Run, TraceSet
 
 # --- pseudonyms ---------------------------------------------------------------------------------
 
@@ -171,7 +172,14 @@ class Anonymize(Pass):
             traces = with_run_times(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
         groups = {} if "pg_name" in policy.keep else names.groups(_group_names(traces))
-        worker = _Worker(policy, names, groups, _own_names(traces), _clock_base(traces, policy))
+        worker = _Worker(
+            policy,
+            names,
+            groups,
+            secret=_own_names(traces),
+            base=_clock_base(traces, policy),
+            captured=traces.card.tool == CAPTURED,
+        )
         changed = map_bodies(traces, worker.anonymized)
         bindings = {rank: _bound(b, groups) for rank, b in traces.bindings.items()}
         members = Groups({groups.get(n, n): ranks for n, ranks in traces.groups.items()})
@@ -230,7 +238,8 @@ def _card(card: Card, is_run: bool) -> Card:
     settings = {"undilate": True} if card.settings.get("undilate") else {}
     return Card(
         kind="run" if is_run else "traces",
-        tool="chakra transform",
+        # A captured program is launched by a host in simulations, also without its names.
+        tool=CAPTURED if card.tool == CAPTURED else "chakra transform",
         settings=settings,
         passes=bare,
         tick_ps=card.tick_ps,
@@ -247,6 +256,7 @@ class _Worker:
     groups: dict[str, str]
     secret: frozenset[str]
     base: int
+    captured: bool
 
     def anonymized(self, trace: Trace) -> Trace:
         """A body rebuilt from what may stay, so that nothing else can come along."""
@@ -262,11 +272,16 @@ class _Worker:
             # Entries that fit no dependency could say anything.
             means = pa.array(edge_columns_that_mean_something(trace.table, column))
             data[column] = pc.if_else(means, data[column], None)
-        data |= self._starts(trace, data)
+        data |= self._starts(trace, data) | self._launches(trace)
         rebuilt = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
         if "parent" in data:  # ids that no node has could say anything
             rebuilt = rebuilt.with_parent(trace.parent)
         return rebuilt if self.policy.times == "exact" else _in_issue_order(trace, rebuilt)
+
+    def _launches(self, trace: Trace) -> dict[str, Any]:
+        """What the host of a captured program needs to know of the rows that it launches."""
+        columns = launch_facts(trace) if self.captured else {}
+        return {n: v for n, v in columns.items() if v.any() and self.policy.treatment(n) == "kept"}
 
     def _with_state(self, trace: Trace, rebuilt: Trace) -> Trace:
         """Adds the model's state as one sum of bytes, if the bytes that nodes hold may stay."""

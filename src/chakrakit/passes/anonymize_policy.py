@@ -59,6 +59,8 @@ _NUMBERS = (
     "mem_alloc",
     "mem_free",
     "unsharded",
+    "is_copy",
+    "list_tensors",
     "device_share",
     "side_ops",
     "pieces",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chakrakit.arrays import F64, I64
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.operators import Work, json_list, operator_of
 from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes
@@ -23,6 +23,8 @@ from chakrakit.trace.sets import TraceSet
 
 _LIST = "[[["
 """How recorded shapes begin where the first argument is a list of tensors."""
+_COPY, _TENSORS = "is_copy", "list_tensors"
+"""Attributes that say of a row without name and arguments what its launch costs."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,12 @@ class Launched(Pass):
     def _micros(self, trace: Trace, rows: I64) -> F64:
         """The host's time for each launch; an optimizer's own for its first one."""
         optimizer = (texts_of(trace, "phase") == "optimizer")[rows]
-        copies = np.array([operator_of(name).work is Work.COPY for name in _names(trace, rows)])
+        copies = _copies(trace, rows)
         micros = np.where(copies, self.copy_us, self.launch_us)
         micros = np.where(optimizer, self.optimizer_us, micros)
         if optimizer.any():
-            micros[np.flatnonzero(optimizer)[0]] += self.parameter_us * _parameters(
-                trace, rows[optimizer]
-            )
+            longest = _lists(trace, rows[optimizer]).max()
+            micros[np.flatnonzero(optimizer)[0]] += self.parameter_us * longest
         return np.asarray(micros, np.float64)
 
 
@@ -129,14 +130,33 @@ def _issued(trace: Trace, rows: I64, first: int) -> list[tuple[int, int]]:
     return [(first + int(p), int(c)) for p, c in zip(place, calls, strict=True) if p >= 0]
 
 
-def _names(trace: Trace, rows: I64) -> list[str]:
-    return [str(name) for name in trace.names.take(rows).to_pylist()]
+def launch_facts(trace: Trace) -> dict[str, Mask | I64]:
+    """What a host's costs follow from, as columns, for traces that are to lose their names and arguments."""
+    rows = _kernels(trace)
+    copies, lists = np.zeros(len(trace), np.bool_), np.zeros(len(trace), np.int64)
+    copies[rows], lists[rows] = _copies(trace, rows), _lists(trace, rows)
+    return {_COPY: copies, _TENSORS: lists}
 
 
-def _parameters(trace: Trace, rows: I64) -> int:
-    """The longest list of tensors that a row works on; 0 where all work on single tensors."""
+def _copies(trace: Trace, rows: I64) -> Mask:
+    """Which rows are casts and copies."""
+    if _COPY in trace.table.column_names:
+        return np.asarray(trace.column(_COPY, False)[rows], np.bool_)
+    names = trace.names.take(rows).to_pylist()
+    return np.array([operator_of(str(name)).work is Work.COPY for name in names], np.bool_)
+
+
+def _lists(trace: Trace, rows: I64) -> I64:
+    """How many tensors the list has that each row works on; 0 for rows that work on single tensors."""
+    if _TENSORS in trace.table.column_names:
+        return np.asarray(trace.column(_TENSORS, 0)[rows], np.int64)
     if "inputs_shapes" not in trace.table.column_names:
-        return 0
+        return np.zeros(len(rows), np.int64)
     shapes = trace.table.column("inputs_shapes").take(rows).to_pylist()
-    listed = [json_list(text)[:1] for text in shapes if text and text.startswith(_LIST)]
-    return max((len(tensors) for [tensors] in filter(None, listed)), default=0)
+    return np.array([_first_list(text) for text in shapes], np.int64)
+
+
+def _first_list(shapes: str | None) -> int:
+    if not shapes or not shapes.startswith(_LIST):
+        return 0
+    return len((json_list(shapes) or [[]])[0])

@@ -369,5 +369,8 @@ class Fleet:
             sessions[0].machine.site,
             level or ServiceLevel(),
             devices=tuple(s.device for s in sessions),
-            warnings=unused(setup.links, setup.pools, self.policy),
+            warnings=(
+                *(note for s in sessions for note in s.machine.notes),
+                *unused(setup.links, setup.pools, self.policy),
+            ),
         )

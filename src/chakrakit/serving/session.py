@@ -55,6 +55,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model, Step
+from chakrakit.workloads.layers import caches_of
 from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
@@ -388,6 +389,7 @@ class ServingSession:
             level,
             tuple(self.clock_share(pool.role) for pool in setup.pools),
             warnings=(
+                *self.machine.notes,
                 *self._beyond_fitted(outcome),
                 *unused(setup.links, setup.pools, self.policy),
             ),
@@ -414,9 +416,11 @@ class ServingSession:
 
 
 def attention_kind(model: Decoder) -> str:
-    """`latent`, `multi-head` or `grouped-query`, as constants' regions tell them apart."""
+    """`latent`, `multi-head`, `grouped-query` or `no`, as constants' regions tell them apart."""
     if model.kv_lora:
         return "latent"
+    if not any(kept.per_token for kept in caches_of(model, 1, Step())):
+        return "no"
     return "multi-head" if model.kv_heads in (None, 0, model.heads) else "grouped-query"
 
 

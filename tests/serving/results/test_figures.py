@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+
+
+import msgspec
 import pytest
 
 import chakrakit as ck
@@ -48,6 +52,24 @@ def test_energy_and_price(served: ServedRun) -> None:
     assert found.price == pytest.approx(6e-5)
     assert found.price_per_million_tokens == pytest.approx(10)
     assert found.carbon_kg is None
+
+
+def test_a_stream_that_begins_late_is_measured_from_its_first_arrival(served: ServedRun) -> None:
+    """The second hour of a log has the figures of the first."""
+    stream = served.setup.stream
+    late = replace(
+        served.setup, stream=replace(stream, arrival_ps=stream.arrival_ps + 3600 * 10**12)
+    )
+    shifted, figures = replace(served, setup=late, outcome=run(late)).result(), served.result()
+    assert shifted.duration_s == pytest.approx(0.06)
+    for name in ("output_tokens_per_s", "goodput", "energy_joules", "price"):
+        assert getattr(shifted, name) == pytest.approx(getattr(figures, name))
+
+
+def test_energy_without_idle_power_says_so(served: ServedRun) -> None:
+    silent = msgspec.structs.replace(served.device, idle_power=0.0)
+    assert any("no idle_power" in n for n in replace(served, device=silent).result().notes)
+    assert not any("idle_power" in n for n in served.result().notes)
 
 
 def test_the_pool_and_its_cache(served: ServedRun) -> None:

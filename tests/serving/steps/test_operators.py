@@ -40,7 +40,10 @@ def test_the_weights_of_the_fullest_rank(operators, tp: int) -> None:
 def test_weights_of_four_bits_have_a_scale_for_sixteen(operators) -> None:
     eight, four = operators(four_bits=True), operators(four_bits=True)
     eight.four_bits = False
-    assert four.weight_bytes == int(eight.weight_bytes * FOUR_BITS)
+    ends = 2 * (2 * 1000 * 256 + 256)  # embedding, head and its norm, in 16 bits
+    layers = eight.weight_bytes - ends
+    assert four.weight_bytes == int(ends + layers * FOUR_BITS)
+    assert four.model_figures.precision.weight_bytes == four.weight_bytes
     assert {o.dtype for o in four.operators if o.op == "matmul"} == {"fp4"}
 
 

@@ -5,9 +5,14 @@ import json
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
+
+
+from chakrakit.errors import ConfigError
+from chakrakit.serving.session import attention_kind
 from chakrakit.workloads.description import Experts, Step, Workload
 from chakrakit.workloads.generate import model_figures
 from chakrakit.workloads.generate.figures import parameters
+from chakrakit.workloads.layers import caches_of
 from chakrakit.workloads.models import model_named
 from chakrakit.workloads.models.hugging_face import read_config
 
@@ -196,6 +201,21 @@ WINDOWS = {"model_type": "gpt_oss", "sliding_window": 16, "num_local_experts": 4
 def test_layers_of_several_kinds(tmp_path, config, pattern):
     found = read(tmp_path, LLAMA | config)
     assert found.pattern == pattern
+
+
+def test_a_model_of_state_spaces_alone_keeps_a_state_per_sequence(tmp_path):
+    """Mamba-2 2.7B: 64 states of 80 heads × 64 × 128 with their convolutions, and nothing per token."""
+    sizes = {
+        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "state_size": 128,
+        "num_heads": 80, "head_dim": 64, "n_groups": 1, "vocab_size": 50288, "tie_word_embeddings": True,
+    }  # fmt: skip
+    model = read(tmp_path, sizes)
+    assert parameters(Workload(model=model))[0] == 2_702_599_680
+    kept = caches_of(model, 1, Step())
+    assert {layer.per_token for layer in kept} == {0}
+    state = 80 * 64 * 128 + 3 * (80 * 64 + 2 * 128)
+    assert sum(layer.per_sequence for layer in kept) == 64 * 2 * state
+    assert attention_kind(model) == "no"
 
 
 def test_parameters_of_layers_of_several_kinds(tmp_path):

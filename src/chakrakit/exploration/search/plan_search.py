@@ -28,7 +28,7 @@ from chakrakit.exploration.search.space import space_of, workloads
 from chakrakit.machines import load_machine, parse_name
 from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.parallel import Progress, quiet
-from chakrakit.results import Bars
+from chakrakit.results import Bars, three_digits
 from chakrakit.workloads.description import Model, Step, Workload
 from chakrakit.workloads.generate import ModelFigures, model_figures
 
@@ -204,9 +204,12 @@ def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult
     for result in runners_up:
         result.why = why(result.step_ns, result.parts, best.result.parts)
         if (apart := tie_of(best.result, result)) is not None:
-            between = f"{apart[0] / 1e6:,.3g} to {apart[1] / 1e6:,.3g} ms"
+            low, high = (three_digits(ns / 1e6) for ns in apart)
             result.tie = True
-            result.why = f"a tie with the best: the difference may be {between}; {result.why}"
+            result.why = (
+                f"not surely slower than the best: of 100 measured differences 90 lie in {low} to {high} ms; "
+                f"{result.why}"
+            )
         if not result.fits:
             need, room = gib(result.memory_bytes), gib(searcher.room)
             result.why = f"does not fit: needs {need}, a device has {room}; {result.why}"

@@ -78,6 +78,17 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return short_repr(self)
 
+    @property
+    def energy_gap(self) -> str:
+        """What energies of this device leave out, as a sentence; "" where they are whole."""
+        if not self.power:
+            return f"device {self.name} has no power, so energy is 0"
+        if not self.idle_power:
+            return (
+                f"device {self.name} has no idle_power: what it draws while it waits counts as 0 W"
+            )
+        return ""
+
     def peak_rate(self, dtype: str) -> float:
         """The peak rate for a dtype; where the device has none, that of a type models usually work in."""
         rate = figure_for(self.peak, dtype)

@@ -127,6 +127,11 @@ class Machine:
     assumed: tuple[str, ...] = ()
     """What its file does not say and was assumed, as sentences."""
 
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed of it, for results that rest on it."""
+        return [f"assumed of {self.name}: {sentence}" for sentence in self.assumed]
+
     def __repr__(self) -> str:
         counts = np.bincount(self.device_of, minlength=len(self.devices)).tolist()
         kinds = [f"{n:,} × {d.name}" for n, d in zip(counts, self.devices, strict=True) if n]

@@ -216,8 +216,10 @@ def interval_of(
         kind: combined([w for w in widths if w[0] in names])[:2] for kind, names in _KINDS.items()
     }
     return TimeInterval(
-        max(total + bias - low, 0.0),
-        total + bias + high,
+        # Rates of a data sheet are reached by no kernel: all measured times may lie above such a time. An
+        # interval begins and ends no nearer than the time that it is printed with.
+        min(max(total + bias - low, 0.0), total),
+        max(total + bias + high, total),
         sum(sides["computation"]) / 2,
         sum(sides["network"]) / 2,
         any(group[0] == BETWEEN_NODES for group in by_group),
@@ -286,7 +288,7 @@ def served_interval(
     spread = residual_table().spread("serving", figure, engine, system)
     if spread is None:
         return None
-    return value * math.exp(spread.low), value * math.exp(spread.high)
+    return value * math.exp(min(spread.low, 0.0)), value * math.exp(max(spread.high, 0.0))
 
 
 def groups_of(rows: Iterable[tuple[tuple[str, ...], float]]) -> Iterator[tuple[str, list[float]]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
+from chakrakit.operators import figure_for
 from chakrakit.results import Spread, spread
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
 from chakrakit.serving.requests import RequestStream
@@ -29,6 +31,7 @@ from chakrakit.serving.results.summary import (
     within_level,
 )
 from chakrakit.serving.steps import MaskedAttention, StepOperators, separate_kernels
+from chakrakit.workloads.generate import ModelFigures
 from chakrakit.workloads.layers import ALL, Reach
 
 IDLE = "idle"
@@ -340,7 +343,7 @@ class ServedRun:
             drafts_accepted=self._accepted(),
             moves=len(o.moves["start"]),
             move_ms=self._move_ms(),
-            model=self.work[0].model_figures if self.work else None,
+            model=self._model,
             tenants=self._tenants(seconds),
             refilled_tokens=self._total("refilled_tokens"),
             **self._groups(),
@@ -451,8 +454,21 @@ class ServedRun:
     def _seconds(self) -> float:
         """From the first arrival to the end of the last request."""
         arrival, finish = self.outcome.requests["arrival"], self.outcome.requests["finish"]
-        began = int(arrival[arrival >= 0].min(initial=0))
-        return max((int(finish[finish >= 0].max(initial=began)) - began) * PICO, PICO)
+        if not (finish >= 0).any():
+            return PICO
+        return max(int(finish.max() - arrival[arrival >= 0].min()) * PICO, PICO)
+
+    @property
+    def _model(self) -> ModelFigures | None:
+        """The model's figures; a device without products in a type computes in that of the activations."""
+        figures, peak = self.work[0].model_figures if self.work else None, self.device.peak
+        if figures is None:
+            return None
+        used = figures.precision
+        stated = used.activations.split(" + ")
+        types = [t if figure_for(peak, t) is not None else used.unquantized for t in stated]
+        own = msgspec.structs.replace(used, activations=" + ".join(dict.fromkeys(types)))
+        return msgspec.structs.replace(figures, precision=own)
 
     @property
     def _devices(self) -> int:
@@ -492,8 +508,7 @@ class ServedRun:
                 f"warning: requests take ever longer: {second:,.0f} are under way in the second quarter of "
                 f"the stream and {last:,.0f} in the last; lower its rate or take more engines"
             )
-        if not self.device.power:
-            notes.append(f"device {self.device.name} has no power, so energy is 0")
+        notes += [gap for device in self._pool_devices if (gap := device.energy_gap)]
         return list(dict.fromkeys(notes))
 
     # --- engines --------------------------------------------------------------------------------
@@ -594,7 +609,7 @@ class ServedRun:
 
     def _on_s(self, engine: int, seconds: float) -> float:
         on = float(self.outcome.totals[engine]["on"]) * PICO
-        return on if self.outcome.switched else seconds
+        return min(on, seconds) if self.outcome.switched else seconds
 
 
 @dataclass(frozen=True, eq=False)

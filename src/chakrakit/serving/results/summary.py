@@ -33,7 +33,7 @@ class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         fields = {}
         for part in text.split(","):
             name, equals, value = part.partition("=")
-            if not equals:
+            if not equals or name.strip() not in cls.__struct_fields__:
                 raise ConfigError(f"--slo {text!r}: {part!r} should be ttft=MS, tpot=MS or e2e=MS")
             fields[name.strip()] = value.strip()
         try:

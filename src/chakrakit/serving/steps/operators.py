@@ -22,7 +22,7 @@ from msgspec.structs import replace as replace_fields
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step
-from chakrakit.workloads.generate import ModelFigures, model_figures, touched_experts
+from chakrakit.workloads.generate import UNQUANTIZED, ModelFigures, model_figures, touched_experts
 from chakrakit.workloads.layers import (
     BYTES,
     BlockNode,
@@ -197,7 +197,7 @@ class StepOperators:
 
     def _block_bytes(self, stack: Stack, name: str) -> float:
         degrees, weights = stack.settings.degrees, stack.block(name).weights
-        if self.as_in_files:
+        if self.as_in_files or name in UNQUANTIZED:
             return sum(w.bytes(degrees) for w in weights)
         each = BYTES[self.weight_dtype] * (FOUR_BITS if self.four_bits else 1.0)
         return sum(w.tensor.elements(degrees) for w in weights) * each
@@ -208,7 +208,10 @@ class StepOperators:
         figures = model_figures(self.model, self.step)
         if not self.four_bits:
             return figures
-        size = round(figures.parameters * BYTES[self.weight_dtype] * FOUR_BITS)
+        alone = stack_of(self.model, Plan(), self.step)
+        ends = [w for name in UNQUANTIZED for w in alone.block(name).weights if not w.tied]
+        plain = sum(w.bytes({}) for w in ends)
+        size = plain + round((figures.precision.weight_bytes - plain) * FOUR_BITS)
         own = replace_fields(figures.precision, weights="fp4", activations="fp4", weight_bytes=size)
         return replace_fields(figures, precision=own)
 

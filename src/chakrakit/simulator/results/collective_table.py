@@ -63,6 +63,8 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     machine: str
     members: int
     rows: list[CollectiveRow]
+    notes: list[str] = []
+    """What was assumed of the machine."""
 
     def picture(self) -> Curve:
         """The curve of bus bandwidth over size."""
@@ -109,7 +111,7 @@ def time_collective(
         rows = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
     else:
         rows = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager)
-    return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows)
+    return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows, notes=loaded.notes)
 
 
 def parse_sizes(text: str) -> list[int]:

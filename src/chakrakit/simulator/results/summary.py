@@ -457,7 +457,9 @@ def _costs(
     seconds = makespan * 1e-9
     used = flops / (peak * seconds) if peak and flops and seconds else None
     of_model = used * (1 - again / flops) if used is not None else None
-    notes = [f"assumed of {machine.name}: {sentence}" for sentence in machine.assumed]
+    notes = machine.notes
+    if any(d.power for d in devices):
+        notes += dict.fromkeys(gap for device in devices if (gap := device.energy_gap))
     out: dict[str, Any] = {"mfu": of_model, "hfu": used, "notes": notes}
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.

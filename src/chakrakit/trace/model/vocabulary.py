@@ -389,6 +389,22 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit",
         "chakrakit",
     ),
+    _A(
+        "is_copy",
+        _M.bool_val,
+        "",
+        "a cast or a copy, in traces whose names no longer say so; a host issues it sooner than others",
+        "chakrakit anonymize",
+        "chakrakit launched",
+    ),
+    _A(
+        "list_tensors",
+        _M.int64_val,
+        "",
+        "tensors in the list that the operator works on, in traces whose arguments no longer say so",
+        "chakrakit anonymize",
+        "chakrakit launched",
+    ),
     _A("device", _M.int64_val, "", "number of the device", "chakrakit", "chakrakit"),
     _A(
         "orphan",

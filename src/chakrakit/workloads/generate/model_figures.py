@@ -89,8 +89,13 @@ def model_figures(model: Model, step: Step) -> ModelFigures:
     )
 
 
-def _bytes(weight: Weight, step: Step) -> int:
-    if step.matmul_dtype and step.kind != "train":
+UNQUANTIZED = ("embedding", "head")
+"""Blocks whose weights engines keep in the type of the activations: vLLM, SGLang and TensorRT-LLM quantize
+the matrices of layers alone."""
+
+
+def _bytes(weight: Weight, step: Step, block: str) -> int:
+    if step.matmul_dtype and step.kind != "train" and block not in UNQUANTIZED:
         return weight.all_elements * BYTES[step.matmul_dtype]
     return weight.bytes({})
 
@@ -99,15 +104,15 @@ def precision_used(model: Model, step: Step) -> PrecisionUsed:
     """The precision of a step: of inference what the files state, unless the step has its own."""
     stack = _alone(model, step)
     weights = [
-        (count, weight)
+        (count, weight, name)
         for name, count in _blocks(stack).items()
         for weight in stack.block(name).weights
         if not weight.tied
     ]
-    size = sum(count * _bytes(weight, step) for count, weight in weights)
+    size = sum(count * _bytes(weight, step, name) for count, weight, name in weights)
     stated = model.precision if isinstance(model, Decoder) else None
     used: Counter[str] = Counter()
-    for count, weight in weights:
+    for count, weight, _ in weights:
         for name, form in (stated.formats if stated else {}).items():
             if weight.format == form:
                 used[name] += count * weight.all_elements

@@ -39,6 +39,8 @@ from chakrakit.workloads.models.hugging_face.meta_device import (
 
 SHORT, LONG = 128, 256
 """Tokens of the two runs: multiples of the chunks in which recurrences work."""
+_CACHES = ("past_key_values", "cache_params")
+"""What models call their cache; those without attention keep states under the second name."""
 _LOOSE = 0.02
 """Part by which the work for a single token may differ, whose attention some models run in another way."""
 _LEAST_BACKWARD, _MOST_BACKWARD = 1.5, 3.0
@@ -245,6 +247,7 @@ class _OneStack(_Capture):
     def __init__(self, torch: Any, model: Any, config: Any, path: Path) -> None:
         super().__init__(torch, model, config, path)
         self.stack = CapturedLayers(torch, model, self.config, path)
+        self._cache = _CACHES[0]
 
     def description(self) -> CapturedModel:
         """Everything that the runs tell."""
@@ -261,11 +264,12 @@ class _OneStack(_Capture):
 
     def _run(self, tokens: int, cache: Any = None) -> tuple[LayerWork, Any]:
         work = LayerWork()
-        more = {} if cache is None else {"past_key_values": cache}
+        more = {} if cache is None else {self._cache: cache}
         stack = self.stack
         with self.torch.no_grad(), counting(self.torch, work, stack.layers, stack.alike):
             out = self.model(input_ids=self.ids(tokens), use_cache=True, **more)
-        return work, getattr(out, "past_key_values", None)
+        self._cache = next((n for n in _CACHES if getattr(out, n, None) is not None), _CACHES[0])
+        return work, getattr(out, self._cache, None)
 
     def _layer(
         self, number: int, short: LayerWork, long: LayerWork, cache: Any, longer: Any

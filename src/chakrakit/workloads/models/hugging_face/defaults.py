@@ -199,6 +199,10 @@ DEFAULTS: dict[str, dict[str, int | bool | str]] = {
         "num_experts_per_tok": 2, "num_key_value_heads": 8, "ssm_state_size": 128,
         "use_conv_bias": True, "vocab_size": 131072,
     },
+    "mamba2": {
+        "conv_kernel": 4, "expand": 2, "mamba_head_dim": 64, "mamba_num_heads": 128, "n_groups": 8,
+        "ssm_state_size": 128, "use_conv_bias": True, "vocab_size": 32768,
+    },
     "nemotron": {
         "intermediate_size": 24576, "num_attention_heads": 48,
         "vocab_size": 256000,

@@ -54,7 +54,7 @@ class TextReader:
     def fields(self) -> dict[str, Any]:
         """Everything of a decoder but its layers."""
         keys, traits = self.keys, self.traits
-        heads = keys.count("num_attention_heads")
+        heads = self.heads
         experts = self.experts
         return {
             "layers": self.layers,
@@ -91,12 +91,17 @@ class TextReader:
         return next((n for n in counts if n), 0)
 
     @property
+    def heads(self) -> int:
+        """Heads of attention, or of the states of a model without attention."""
+        return self.keys.count(
+            "mamba_num_heads" if self.traits.recurrent else "num_attention_heads"
+        )
+
+    @property
     def head_dim(self) -> int:
         """Width of a head."""
-        keys = self.keys
-        heads = keys.count("num_attention_heads")
-        size = keys.count(*HEAD_DIM, default=0)
-        return size or self.hidden // max(heads, 1)
+        size = self.keys.count(*HEAD_DIM, default=0)
+        return size or self.hidden // max(self.heads, 1)
 
     @property
     def experts(self) -> int:
@@ -123,6 +128,8 @@ class TextReader:
         self._refuse_other_parts()
         if keys.sequence("block_configs"):
             return [self._pruned(block) for block in keys.sequence("block_configs")]
+        if self.traits.recurrent:
+            return [Layer(mixer=self._state_space())] * self.layers
         if types := self.block_types():
             return [self._single(word) for word in types]
         mixers, ffns = self._mixers(), self._ffns()
@@ -419,7 +426,9 @@ class TextReader:
 
     def _state_space(self) -> StateSpace:
         keys = self.keys
-        keys.skip("expand", "mamba_hidden_act", "mtp_layers_block_type")
+        keys.skip(
+            "expand", "mamba_hidden_act", "mtp_layers_block_type", "norm_before_gate", "rms_norm"
+        )
         return StateSpace(
             heads=keys.count("mamba_num_heads"),
             head_dim=keys.count("mamba_head_dim"),

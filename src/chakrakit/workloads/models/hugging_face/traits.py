@@ -35,6 +35,8 @@ class Traits:
     router_bias: bool = False
     experts_gated: bool = True
     experts_bias: bool = False
+    recurrent: bool = False
+    """Whether every layer is a state space and nothing else."""
 
 
 _T = Traits
@@ -85,6 +87,7 @@ TRAITS: dict[str, Traits] = {
     "nemotron_h": _T(
         qkv_bias=_KEY, out_bias=_KEY, mlp_bias="mlp_bias", gated=False, experts_gated=False
     ),
+    "mamba2": _T(recurrent=True),
     "nemotron-nas": _LLAMA,
     "nemotron": _T(qkv_bias=_KEY, out_bias=_KEY, mlp_bias="mlp_bias", norm="layer", gated=False),
     "gemma": _GEMMA,
@@ -145,6 +148,11 @@ TRAITS: dict[str, Traits] = {
 """By `model_type`; checked against transformers' own models, parameter by parameter."""
 
 SPELLINGS: dict[str, dict[str, str]] = {
+    "mamba2": {
+        "num_heads": "mamba_num_heads",
+        "head_dim": "mamba_head_dim",
+        "state_size": "ssm_state_size",
+    },
     "exaone": {"num_layers": "num_hidden_layers"},
     "chatglm": {
         "num_layers": "num_hidden_layers",
