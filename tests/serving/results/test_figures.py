@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
-
-
 import msgspec
+import numpy as np
 import pytest
 
 import chakrakit as ck

@@ -5,9 +5,6 @@ import json
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
-
-
-from chakrakit.errors import ConfigError
 from chakrakit.serving.session import attention_kind
 from chakrakit.workloads.description import Experts, Step, Workload
 from chakrakit.workloads.generate import model_figures
