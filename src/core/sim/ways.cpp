@@ -48,7 +48,8 @@ class Ring final : public Fabric {
         : n_(ports), cables_(closed ? ports : ports - 1), closed_(closed) {}
     void append(int64_t a, int64_t b, int64_t first, Way& way) override {
         int64_t ahead = modulo_of(b - a, n_), behind = n_ - ahead;
-        // To the opposite port both ways are as long: half of the ports take each, so that none is idle.
+        // To the opposite port both ways are as long: half of the ports take each, so that none is
+        // idle.
         bool forward = closed_ ? ahead < behind || (ahead == behind && a % 2 == 0) : b > a;
         for (int64_t at = a; at != b;) {
             int64_t before = at == 0 ? n_ - 1 : at - 1;
