@@ -24,7 +24,7 @@ def test_convert_says_what_is_left_out(place: Path) -> None:
     done = chakra("convert", place / "one.et", place / "x.feeder.json")
     assert done.stderr.startswith("note: 1 values of 'duration_ns' have no place in")
     done = chakra("convert", place / "one.et", place / "x.feeder.json", "--json")
-    assert json.loads(done.stdout) == {"left_out": {"duration_ns": 1}}
+    assert json.loads(done.stdout) == {"left_out": {"duration_ns": 1}, "notes": []}
 
 
 def test_convert_through_pipes(place: Path) -> None:

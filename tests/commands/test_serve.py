@@ -15,7 +15,7 @@ def test_latencies_throughput_and_the_cache_are_told() -> None:
     first, head = told.splitlines()[:2]
     assert first.startswith("5 of 5 requests in")
     assert head.split() == ["ms", "mean", "p50", "p90", "p95", "p99"]
-    assert "cache: 80.0 GB of memory" in told
+    assert "cache: 85.0 GB of memory" in told
 
 
 def test_a_policy_is_a_class_in_a_file(tmp_path: Path) -> None:
