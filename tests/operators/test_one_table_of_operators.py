@@ -42,7 +42,6 @@ EXCEPTIONS = {
     "sources/capture/observing/known_values.py": "the function that an operator is, on values that are known",
     "sources/capture/observing/recorder.py": "what autograd calls instead for tensors that are not fake",
     "sources/capture/standins/autocast.py": "PyTorch's lists of what autocast casts (ATen/autocast_mode.h)",
-    "passes/fused/unfused.py": "what attention is made of that a program writes itself",
     "machines/device/profile.py": "classes of a profile, which are keyed by names of operators",
 }
 """Files that may list operators, each with its reason."""

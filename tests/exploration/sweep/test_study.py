@@ -60,7 +60,7 @@ MISTAKES = [
         "model: lama3.1-8b",
         r":3: no model 'lama3.1-8b'; did you mean 'llama3.1-8b'",
     ),
-    ("seq: 512", "sqe: 512", r":4: no field 'sqe'; did you mean 'seq'\?"),
+    ("seq: 512", "sqe: 512", r":4: .*unknown field `sqe`; did you mean 'seq'\?"),
     (
         "[dgx-h100]",
         "[dgx-h200:1, dgx-h300]",

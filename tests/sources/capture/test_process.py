@@ -64,12 +64,12 @@ def test_an_error_is_told_in_words():
     try:
         raise ValueError("my own problem")
     except ValueError as error:
-        said, without_gpu = failure_of(error, "h100"), failure_of(error)
+        said = failure_of(error)
     assert said.startswith("test_process.py:")
     assert said.endswith("the script failed\nValueError: my own problem")
-    assert without_gpu.removeprefix(said) == (
-        "\nno GPU was named, and PyTorch reports none: name one with --device h100"
-    )
+    cure = "\nno GPU was named, and PyTorch reports none: name one with --device h100"
+    asked = AssertionError("Torch not compiled with CUDA enabled")
+    assert failure_of(asked) == failure_of(asked, "h100") + cure
 
 
 @pytest.mark.parametrize(

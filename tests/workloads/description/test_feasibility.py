@@ -75,8 +75,8 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {"dp": 0}, {}, "dp is 0; it must be 1 or more"),
     (SMALL.replace(positions=32), {}, {"seq": 64}, "seq 64 is more than decoder's 32 positions"),
     (SMALL, {}, {"imbalance": 0.5}, "imbalance is about experts"),
-    (SMALL, {}, {"lengths": Lengths(mean=-1)}, "lengths.mean is -1; it is a number of tokens"),
-    (SMALL, {}, {"lengths": Lengths(sigma=-1.0)}, "lengths.sigma is -1.0; it is a standard"),
+    (SMALL, {}, {"lengths": Lengths(mean=-1)}, "mean is -1; it must be 0 or more"),
+    (SMALL, {}, {"lengths": Lengths(sigma=-1.0)}, "sigma is -1.0; it must be a number from 0"),
     (model_named("vit-b-16"), {}, {"kind": "decode"}, "decode is for decoders"),
     (model_named("dlrm-criteo"), {"tp": 2}, {}, "no parts for tp, cp or pp; use dp"),
 ]

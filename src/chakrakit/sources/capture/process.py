@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 import traceback
@@ -179,12 +180,13 @@ def failure_of(error: BaseException, device: str = "") -> str:
         else ""
     )
     message = "".join(traceback.format_exception_only(error)).strip()
-    cure = (
-        ""
-        if device
-        else "\nno GPU was named, and PyTorch reports none: name one with --device h100"
-    )
-    return f"{line}the script failed\n{message}{cure}"
+    cure = "\nno GPU was named, and PyTorch reports none: name one with --device h100"
+    asks_for_one = not device and _OF_A_GPU.search(message)
+    return f"{line}the script failed\n{message}{cure if asks_for_one else ''}"
+
+
+_OF_A_GPU = re.compile("cuda|gpu|accelerator|nvidia|nccl", re.IGNORECASE)
+"""Words of errors that programs end with where they ask for a GPU and find none."""
 
 
 def silence(quiet: bool) -> None:
