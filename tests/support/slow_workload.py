@@ -14,8 +14,10 @@ from chakrakit.simulator.collectives import (
     Algorithms,
     data_bytes,
     grid_of,
+    possible,
     shapes,
 )
+from chakrakit.simulator.engine import TransferPlans
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import TraceSet
 from support.slow_parts import Job, Node
@@ -148,9 +150,16 @@ class SlowWorkload:
         total = data_bytes(collective, size, len(members))
         each = total / len(members) if collective == "all-to-all" else total
         known = self.chosen.get((collective, calls[0]["group"], size))
-        name = known or self.algorithms.choose(collective, each, shape)
-        grid = grid_of(self.machine, devices) if name == "hierarchical" else None
-        moves = self.algorithms.moves(collective, name, each, shape, 0, grid)
+        grid = grid_of(self.machine, devices)
+
+        def moves_of(name):
+            return self.algorithms.moves(collective, name, each, shape, 0, grid)
+
+        name = known or self.algorithms.asked(collective, shape)
+        if not name:
+            schedules = {n: moves_of(n) for n in possible(collective, shape)}
+            name = TransferPlans(self.machine).fastest(schedules, devices[None, :], total)
+        moves = moves_of(name)
         self._job(self._steps(moves, devices, total / moves.pieces), nodes)
 
     def _shape(self, members: tuple[int, ...]):

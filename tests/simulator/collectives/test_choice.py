@@ -5,6 +5,7 @@ import math
 import pytest
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.collectives import (
     COLLECTIVES,
     Algorithms,
@@ -14,6 +15,7 @@ from chakrakit.simulator.collectives import (
     moved_bytes,
 )
 from chakrakit.simulator.collectives.group_shape import Way
+from chakrakit.simulator.results import time_collective
 
 NEAR = Way(1e-6, 100e9)
 EIGHT = GroupShape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)
@@ -29,17 +31,19 @@ def test_what_a_group_does_not_allow_never_ends():
     assert estimate("all-reduce", "in-switch", 8e6, EIGHT) == math.inf
 
 
-def test_few_bytes_take_few_steps():
-    choose = Algorithms().choose
-    assert choose("all-reduce", 8.0, EIGHT) == "direct"
-    assert choose("all-reduce", 8.0, GroupShape(8, NEAR, NEAR, 1, (), True)) == "in-switch"
+@pytest.mark.parametrize(("reduction", "name"), [(False, "direct"), (True, "in-switch")])
+def test_few_bytes_take_few_steps(reduction, name):
+    network = {"topology": "switch", "size": 8, "bandwidth": 100e9, "latency": 1e-6}
+    machine = parse_machine({"network": [network | {"reduction": reduction}]}, "one switch")
+    (row,) = time_collective("all-reduce", machine, 8, [8]).rows
+    assert row.algorithm == name
 
 
 def test_what_is_asked_for_is_used():
-    assert Algorithms({"all-reduce": "ring"}).choose("all-reduce", 8.0, EIGHT) == "ring"
-    assert Algorithms({"all-reduce": "auto"}).choose("all-reduce", 8.0, EIGHT) == "direct"
+    assert Algorithms({"all-reduce": "ring"}).asked("all-reduce", EIGHT) == "ring"
+    assert Algorithms({"all-reduce": "auto"}).asked("all-reduce", EIGHT) == ""
     with pytest.raises(ConfigError, match="cannot use 'hierarchical' on a group of 8"):
-        Algorithms({"all-reduce": "hierarchical"}).choose("all-reduce", 8.0, EIGHT)
+        Algorithms({"all-reduce": "hierarchical"}).asked("all-reduce", EIGHT)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from chakrakit.simulator.collectives.choice import (
     estimate,
     ideal_seconds,
     moved_bytes,
+    possible,
 )
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, TransferStep
 from chakrakit.simulator.collectives.group_shape import GroupShape, grid_of, shapes
@@ -43,5 +44,6 @@ __all__ = [
     "moved_bytes",
     "own_pace",
     "plain_cost",
+    "possible",
     "shapes",
 ]

@@ -49,13 +49,17 @@ class Algorithms:
             if name != "auto" and name not in names:
                 raise ConfigError(f"no algorithm {name!r} for {collective}; {nearest(name, names)}")
 
-    def choose(self, collective: str, size: float, shape: GroupShape) -> str:
-        """The algorithm for `size` bytes (all members' shards together) on groups of this shape."""
-        fixed = self.fixed.get(collective, "auto")
-        if fixed != "auto":
-            return _possible(fixed, collective, shape)
-        costs = {n: estimate(collective, n, size, shape) for n in ALGORITHMS[collective]}
-        return min(costs, key=lambda n: costs[n])
+    def asked(self, collective: str, shape: GroupShape) -> str:
+        """The algorithm that is asked for, which groups of this shape must allow; empty for `auto`."""
+        name = self.fixed.get(collective, "auto")
+        if name == "auto":
+            return ""
+        if name not in possible(collective, shape) and name not in _ANYWHERE:
+            raise ConfigError(
+                f"{collective} cannot use {name!r} on a group of {shape.n} that lies as this one does; "
+                "in-switch needs all members on one reducing switch, hierarchical a full grid"
+            )
+        return name
 
     def moves(
         self,
@@ -71,16 +75,13 @@ class Algorithms:
         return _TABLE[collective][name].steps(Asked(collective, shape, chunks, root, grid))
 
 
-def _possible(name: str, collective: str, shape: GroupShape) -> str:
-    if math.isinf(estimate(collective, name, 1.0, shape)) and name not in (
-        "direct",
-        "two-way-ring",
-    ):
-        raise ConfigError(
-            f"{collective} cannot use {name!r} on a group of {shape.n} that lies as this one does; "
-            "in-switch needs all members on one reducing switch, hierarchical a full grid"
-        )
-    return name
+_ANYWHERE = ("direct", "two-way-ring")
+"""Those that work in any group, though among many members, or without a circle, they are not considered."""
+
+
+def possible(collective: str, shape: GroupShape) -> list[str]:
+    """The algorithms to choose from for groups of this shape; of equally fast ones the earlier is used."""
+    return [n for n in ALGORITHMS[collective] if estimate(collective, n, 1.0, shape) < math.inf]
 
 
 # --- estimates ----------------------------------------------------------------------------------
@@ -272,7 +273,7 @@ _TABLE: dict[str, dict[str, Algorithm]] = {
     "scatter": {"direct": Algorithm(_at_once, _from_root(a.direct_scatter))},
     "barrier": {"dissemination": Algorithm(_at_once, _among(a.dissemination_barrier))},
 }
-"""By collective and name; on equal estimates the earlier one is used."""
+"""By collective and name."""
 ALGORITHMS = {collective: tuple(by_name) for collective, by_name in _TABLE.items()}
 """The names by collective, in this order."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,19 +14,18 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.library import Library
 from chakrakit.simulator.collectives import (
-    ALGORITHMS,
     IN_CHUNKS,
     Algorithms,
     CollectiveSteps,
     GroupShape,
     data_bytes,
     direct_all_to_all,
-    estimate,
     grid_of,
     library_call,
     library_steps,
     own_pace,
     plain_cost,
+    possible,
 )
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.plans import TransferPlans
@@ -231,38 +229,28 @@ class Planner:
     def _choose(self, call: CollectiveCall, size: float) -> str:
         """The algorithm that the trace requests, else the policy's, else the configured or fastest one."""
         if call.algorithm:
-            requested = Algorithms({call.collective: call.algorithm})
-            return requested.choose(call.collective, size, self.shape)
-        policy = self.setting.policy
-        possible = [
-            n
-            for n in ALGORITHMS[call.collective]
-            if estimate(call.collective, n, size, self.shape) < math.inf
-        ]
+            return Algorithms({call.collective: call.algorithm}).asked(call.collective, self.shape)
+        policy, names = self.setting.policy, possible(call.collective, self.shape)
         if policy is None:
-            configured = self.setting.algorithms.fixed.get(call.collective, "auto")
-            if configured != "auto":
-                return self.setting.algorithms.choose(call.collective, size, self.shape)
-            return possible[0] if len(possible) == 1 else self._fastest(call, size, possible)
-        name = policy.choose(call.collective, self.shape.n, call.size, possible)
-        if name not in possible:
+            configured = self.setting.algorithms.asked(call.collective, self.shape)
+            return configured or self._fastest(call, size, names)
+        name = policy.choose(call.collective, self.shape.n, call.size, names)
+        if name not in names:
             raise ConfigError(
-                f"a policy chose {name!r} for {call.collective}; possible: {', '.join(possible)}"
+                f"a policy chose {name!r} for {call.collective}; possible: {', '.join(names)}"
             )
         return name
 
-    def _fastest(self, call: CollectiveCall, size: float, possible: list[str]) -> str:
+    def _fastest(self, call: CollectiveCall, size: float, names: list[str]) -> str:
         """The fastest algorithm when all groups that share links use it at once."""
+        if len(names) == 1:
+            return names[0]
         crowd = self.crowd.devices if self.crowd.shares_links else self.devices[:1]
         key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
         if key not in self.setting.choices:
-            book, n = self.setting.book, len(self.group.members)
-            total = data_bytes(call.collective, call.size, n)
-            times = {
-                name: book.together(self._moves(call, name, size), crowd, total)
-                for name in possible
-            }
-            self.setting.choices[key] = min(times, key=lambda name: times[name])
+            total = data_bytes(call.collective, call.size, len(self.group.members))
+            schedules = {name: self._moves(call, name, size) for name in names}
+            self.setting.choices[key] = self.setting.book.fastest(schedules, crowd, total)
         return self.setting.choices[key]
 
     def _splits(self, call: CollectiveCall) -> list[list[float]] | None:

@@ -28,8 +28,10 @@ from chakrakit.simulator.collectives import (
     TransferStep,
     data_bytes,
     grid_of,
+    possible,
     shapes,
 )
+from chakrakit.simulator.engine import TransferPlans
 from chakrakit.sources.foreign import CALC, RECV, SEND, GoalRank
 from chakrakit.trace.model import EdgeForm, NodeType, Trace
 from chakrakit.trace.placement import lane_of
@@ -60,7 +62,7 @@ def one_switch(ranks: int) -> Machine:
 def goal_of(
     traces: TraceSet, machine: Machine | None = None, algorithms: Mapping[str, str] | None = None
 ) -> GoalSchedule:
-    """The schedule of traces; algorithms are those given, or the fastest by estimate on the machine."""
+    """The schedule of traces; algorithms are those given, or the fastest on the machine."""
     if traces.ranks != tuple(range(len(traces.ranks))):
         raise ConfigError("GOAL has ranks from 0 on without gaps; select them or record all")
     machine = machine or one_switch(len(traces))
@@ -73,12 +75,18 @@ def chosen_steps(
     """The messages of a collective by the algorithm given for it, or the fastest on the machine."""
     data = int(data_bytes(collective, size, len(members)))
     devices = np.array([members], np.int64)
-    shape = shapes(machine, devices)[0]
-    name = algorithms.choose(collective, data, shape) if len(members) > 1 else "direct"
-    if name == "in-switch":  # which has no messages
-        others = Algorithms({**algorithms.fixed, collective: "ring"})
-        name = others.choose(collective, data, shape)
-    return algorithms.moves(collective, name, data, shape, 0, grid_of(machine, devices[0]))
+    shape, grid = shapes(machine, devices)[0], grid_of(machine, devices[0])
+
+    def steps(name: str) -> CollectiveSteps:
+        return algorithms.moves(collective, name, data, shape, 0, grid)
+
+    if len(members) == 1:
+        return steps("direct")
+    asked = algorithms.asked(collective, shape)
+    if asked:
+        return steps("ring" if asked == "in-switch" else asked)  # a switch takes no messages
+    schedules = {n: steps(n) for n in possible(collective, shape) if n != "in-switch"}
+    return schedules[TransferPlans(machine).fastest(schedules, devices, data)]
 
 
 class _Expansion:
