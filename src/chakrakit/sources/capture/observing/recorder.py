@@ -524,7 +524,7 @@ def _is_data(tensor: torch.Tensor) -> bool:
 
 
 def _composite(func: Any) -> Callable[..., Any] | None:
-    """The calls of others that an operator consists of, gradients included, on the host and on a GPU; or None.
+    """The calls that an operator consists of, gradients included, on the host and on a GPU; None for others.
 
     PyTorch's own `decompose` asks anew, at every call, whether there are any.
     """
