@@ -4,7 +4,7 @@
 
 The profile's products were timed right after a kernel that wrote all of the cache. Reading weights then
 writes those lines back to memory, for at most as long as the whole cache takes: no step pays it whose kernels
-write little, as one of decoding. DATA/kernels has products on the same card without it (ai-dynamo/aiconfigurator
+write little, as one of decoding. DATA/kernels has products on the same card without it (aiconfigurator
 095f58a). Fitted on every other product of up to 256 rows within the profile's sizes; the rest are left out.
 """
 

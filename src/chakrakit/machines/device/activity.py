@@ -103,12 +103,13 @@ def _brought(trace: Trace, rows: Mask, cache_bytes: float) -> F64:
 
 def _second_operands(shapes: str) -> float:
     """Elements of a product's second operand, or of the keys and values of attention of one token."""
-    match operand_sizes(shapes):
-        case [_, second]:
-            return float(prod(second))
-        case [(_, _, 1, _), keys, values]:
-            return float(prod(keys) + prod(values))
-    return 0.0
+    first, *second = operand_sizes(shapes) or [()]
+    one_token = len(first) == _ATTENTION and first[2] == 1
+    return float(sum(map(prod, second))) if len(second) == 1 or one_token else 0.0
+
+
+_ATTENTION = 4
+"""Sizes of an operand of attention: batch, heads, tokens, size of a head."""
 
 
 class _Types(NamedTuple):
