@@ -24,8 +24,8 @@ _NARROW = 8
 _GAP, _SMALL_GAP = 2, 1
 """Spaces between columns, and where a table would be too wide."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_COMMAND = re.compile(r"(?<=: )(?=chakra )")
-"""Where a line goes on with a command that readers will copy."""
+_COMMAND = re.compile(r"(?<=: )(?=chakra )|, (?=chakra )")
+"""Where a line goes on with a command that readers will copy, or with the next one."""
 
 
 def clean(text: str) -> str:
@@ -66,12 +66,12 @@ class Console:
 
 
 def broken(line: str, width: int) -> list[str]:
-    """A line in parts that fit; a command at its end stays whole, so that it can be copied."""
+    """A line in parts that fit; commands at its end stay whole, one in each line, to be copied."""
     if len(line) <= width:
         return [line]
-    head, *command = _COMMAND.split(line, maxsplit=1)
+    head, *commands = _COMMAND.split(line)
     indent = " " * (len(line) - len(line.lstrip()))
-    return _wrapped(head.rstrip(), width, indent) + [f"{indent}{c}" for c in command]
+    return _wrapped(head.rstrip(), width, indent) + [f"{indent}{c}" for c in commands]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -86,9 +86,10 @@ def table_lines(head: Sequence[str], cells: Sequence[Sequence[str]], width: int)
     """A table as lines: numbers to the right and never broken; texts and heads are where it is too wide."""
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(head))]
     columns = [[name, *(row[i] for row in cells)] for i, name in enumerate(head)]
-    for gap in (_GAP, _SMALL_GAP):
+    # Columns move together before a word is broken.
+    for gap, may_break in ((_GAP, False), (_SMALL_GAP, False), (_GAP, True), (_SMALL_GAP, True)):
         room = width - gap * (len(head) - 1)
-        widths = _widths(columns, right, room)
+        widths = _widths(columns, right, room, may_break)
         if sum(widths) <= room:
             break
     lines = []
@@ -111,16 +112,18 @@ def _is_number(text: str) -> bool:
     return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
 
 
-def _widths(columns: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int]:
+def _widths(
+    columns: Sequence[Sequence[str]], right: Sequence[bool], room: int, may_break: bool
+) -> list[int]:
     """The width of each column: what it needs or, where that is too much, the widest ones less."""
     widths = [max(map(len, column)) for column in columns]
     least = [
         max(_longest_word(column[0]), *(map(len, column[1:]) if numbers else [_NARROW]))
         for column, numbers in zip(columns, right, strict=True)
     ]
-    # First what breaks between words, and words only if that is not enough.
     whole = [max(map(_longest_word, column)) for column in columns]
-    for floor in ([max(pair) for pair in zip(least, whole, strict=True)], least):
+    floors = [[max(pair) for pair in zip(least, whole, strict=True)]]
+    for floor in (*floors, least) if may_break else floors:
         while sum(widths) > room:
             spare = [w - f for w, f in zip(widths, floor, strict=True)]
             if max(spare) <= 0:
