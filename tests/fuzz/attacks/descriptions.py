@@ -77,6 +77,8 @@ DESCRIPTIONS = [
     Attack("9·10^8 layers", text("config.json", json.dumps(CONFIG | {"num_hidden_layers": 900_000_000})), _CONFIG, "layers"),
     Attack("a global batch of 2^31", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --global-batch 2147483648", "passes|batch|most"),
     Attack("more heads than hidden_size", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 512, "head_dim": None})), _CONFIG, "heads|hidden"),
+    Attack("a misspelled key of a configuration", text("config.json", json.dumps(CONFIG | {"max_positiosition_dings": 4096})), _CONFIG, "max_positiosition_dings .* not understood"),
+    Attack("sizes that are lists of lists", text("config.json", json.dumps(CONFIG | {"intermediate_size": [[512], 1]})), _CONFIG, "one for each layer"),
     Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes"),
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
     Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),
