@@ -77,15 +77,14 @@ class GroupedCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
             missing = self.options.get(str(error.param.name)) if error.param else None
-            error.message = self._with_example(missing.help if missing else "")
-            raise
+            text = self._with_example(missing.help if missing else "")
+            raise click.MissingParameter(text, ctx, error.param) from None
         except click.NoSuchOption as error:
             target = self.options.get("target")
-            if target is not None and error.option_name in ("-o", "--output"):
-                error.message = self._with_example(
-                    f"{error.message} {target.metavar} is given without it."
-                )
-            raise
+            if target is None or error.option_name not in ("-o", "--output"):
+                raise
+            text = f"{error.message} {target.metavar} is given without it."
+            raise click.UsageError(self._with_example(text), ctx) from None
 
     def _with_example(self, text: str) -> str:
         example = self.examples[0].partition("  #")[0].rstrip() if self.examples else ""
