@@ -147,7 +147,8 @@ def _overload(written: Written) -> str:
     try:
         call = made_call(written, lambda dtype, shape, strides: 0)
         step = {"op": written.name, "args": call.args, "overload": call.overload}
-        chosen = choose_overload(plain, step)
+        as_tensors = torch._C._should_allow_numbers_as_tensors(packet.__name__)
+        chosen = choose_overload(plain, step, as_tensors)
     except Unsupported:
         chosen = None
     if chosen is None:  # recorded without arguments

@@ -10,6 +10,7 @@ import ctypes
 import faulthandler
 import gc
 import json
+import math
 import os
 import resource
 import shlex
@@ -17,6 +18,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,13 +70,16 @@ class Bench:
 
     def run(self, numbers: range) -> None:
         """Runs the numbered cases."""
+        asleep = _Asleep()
         for number in numbers:
             self.report({"format": self.format.name, "at": number})
             _limit_memory()
+            asleep.watch()
             with _watched():
                 found = self.case(number)
             if found:
                 self.report({"format": self.format.name, "at": number, **found})
+        asleep.end()
 
     def case(self, number: int) -> dict[str, str] | None:
         """Runs one case; gives what is wrong with how it ended."""
@@ -148,12 +153,30 @@ def _finding(error: BaseException) -> dict[str, str]:
 def _watched() -> Iterator[None]:
     """A hang says where it is and ends the process."""
     faulthandler.register(signal.SIGPROF, all_threads=False, chain=True)
-    faulthandler.dump_traceback_later(_ASLEEP_S, exit=True)
     signal.setitimer(signal.ITIMER_PROF, HANG_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class _Asleep:
+    """Ends the process, with where it is, when nothing has gone on for `_ASLEEP_S`, or up to a tenth less.
+
+    Each watch is a thread: one for every case would take as long as reading a small file.
+    """
+
+    def __init__(self) -> None:
+        self._since = -math.inf
+
+    def watch(self) -> None:
+        """A case begins."""
+        if time.monotonic() > self._since + _ASLEEP_S / 10:
+            self._since = time.monotonic()
+            faulthandler.dump_traceback_later(_ASLEEP_S, exit=True)
+
+    def end(self) -> None:
+        """All cases are done."""
         faulthandler.cancel_dump_traceback_later()
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.trace.sets import TraceSet
-from support.slow_parts import Flow, Node, components, fair
+from support.slow_parts import Flow, Node, components, fair, time_at_rate
 from support.slow_workload import PS, SlowWorkload
 
 
@@ -186,7 +186,7 @@ class Oracle(SlowWorkload):
                     continue
                 f.remaining = max(0.0, f.remaining - f.rate * float(self.now - f.since))
                 f.rate, f.since = rate, self.now
-                f.ends = self.now + math.ceil(f.remaining / rate) if rate else None
+                f.ends = self.now + time_at_rate(f.remaining, rate) if rate else None
 
     # --- devices ------------------------------------------------------------------------------
 

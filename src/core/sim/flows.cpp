@@ -229,7 +229,7 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
     flow.since = now;
     flow.rate = rate;
     if (rate > 0)
-        ends_.set(f, now + amount(flow.remaining / rate));
+        ends_.set(f, now + time_at_rate(flow.remaining, rate));
     else
         ends_.erase(f);
 }

@@ -1,6 +1,7 @@
 // What communication does to a network: links and routes, and plans of steps of transfers.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,6 +23,13 @@ constexpr Time kBeyond = kHorizon + 1;
 inline Time amount(double picoseconds) {
     double whole = std::ceil(picoseconds);
     return whole <= static_cast<double>(kHorizon) ? static_cast<Time>(whole) : kBeyond;
+}
+
+// The time that work takes at a shared rate. Rates are quotients of sums: what they are off by,
+// some 1e-15 of them, is no picosecond of its own when it goes beyond a whole one.
+inline Time time_at_rate(double work, double rate) {
+    double picoseconds = work / rate;
+    return amount(picoseconds - std::min(picoseconds * 1e-12, 1e-3));
 }
 
 // An amount that comes `times` times, at most kBeyond.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 
 import chakrakit as ck
 from chakrakit.exploration.sweep import read_study
+from chakrakit.machines.collective_tables import read_measurements
 from chakrakit.trace.library import entry_of, write_index
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
@@ -99,11 +102,19 @@ MOE = CONFIG | {
 }  # fmt: skip
 
 
+def _import_transformers() -> None:
+    """What it and PyTorch take when they are first imported is theirs, not an input's."""
+    if find_spec("transformers") and find_spec("torch"):
+        assert import_module("transformers").CONFIG_MAPPING["llama"]()
+
+
 def _configs(folder: Path) -> None:
+    _import_transformers()
     (folder / "config.json").write_text(json.dumps(CONFIG))
 
 
 def _moe(folder: Path) -> None:
+    _import_transformers()
     (folder / "config.json").write_text(json.dumps(MOE))
 
 
@@ -253,6 +264,10 @@ def _collective_table(folder: Path) -> None:
     (folder / "t.csv").write_text("\n".join(["collective,members,bytes,time_us", *rows]))
 
 
+def _read_collectives(folder: Path) -> None:
+    read_measurements([file for file in folder.iterdir() if file.suffix in (".csv", ".txt")])
+
+
 def _kernel_tables(folder: Path) -> None:
     tables = folder / "tables"
     tables.mkdir()
@@ -399,12 +414,13 @@ DESCRIPTIONS = [
     Format("nccl-tests", _nccl_tests, {"*": mutate_words},
            "calibrate --nccl-tests {in}/all_reduce.log {in}/all_gather.log -o {out}",
            (_LIBRARY,), share=0.02),
-    Format("collective-table", _collective_table, {"*": mutate_csv},
-           "calibrate --collectives --machine dgx-h100 {in}/t.csv -o {out}"),
+    Format("collective-table", _collective_table, {"*": mutate_csv}, _read_collectives,
+           ("calibrate --collectives --machine dgx-h100 {in}/t.csv -o {out}",)),
     Format("aiconfigurator", _kernel_tables, {"tables/*.parquet": mutate_parquet, "tables/*.txt": mutate_csv},
            "calibrate {in}/tables -o {out}"),
     Format("aiconfigurator-nccl", _written("nccl_perf.txt", NCCL_PERF), {"*.txt": mutate_csv},
-           "calibrate --collectives --machine dgx-h100 {in}/nccl_perf.txt -o {out}"),
+           _read_collectives,
+           ("calibrate --collectives --machine dgx-h100 {in}/nccl_perf.txt -o {out}",)),
     Format("network-model", _network_model, {"model.json": mutate_json, "placement.json": mutate_json},
            "simulate {in}/w --machine dgx-h100 --network-model {in}/model.json "
            "--placement {in}/placement.json"),

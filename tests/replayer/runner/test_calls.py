@@ -22,6 +22,10 @@ X, Y = {"slot": 0}, {"slot": 1}
         # Recordings leave texts out: the default stands for them.
         ("aten::gelu", [X, None], "default", {"approximate": "none"}),
         ("aten::gelu_backward", [X, Y, None], "default", {"approximate": "none"}),
+        # A number is a tensor to sums and products alone.
+        ("aten::pow", [X, 2], "Tensor_Scalar", {}),
+        ("aten::eq", [X, 0], "Scalar", {}),
+        ("aten::mul", [X, 2.0], "Tensor", {}),
     ],
 )
 def test_the_overload_that_takes_the_arguments(

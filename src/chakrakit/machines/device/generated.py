@@ -39,6 +39,11 @@ class GeneratedRow(NamedTuple):
     moved: float
 
 
+def operand_sizes(shapes: str) -> list[tuple[int, ...]]:
+    """The sizes of each operand of a row's `inputs_shapes`."""
+    return [tuple(map(int, part.split(","))) for part in _SHAPE.findall(shapes)]
+
+
 def of_experts(name: str) -> bool:
     """Whether a generated row is of a layer's experts: `moe.experts.up`, `layers.3.moe.experts.up`."""
     return name.startswith("moe.") or ".moe." in name
@@ -49,7 +54,7 @@ def generated_operation(row: GeneratedRow) -> Operation | None:
     """The operation of a row; None where it neither computes nor moves anything."""
     if row.op_type == _OPTIMIZER and row.moved:
         return Operation("adamw", (), 0.0, row.moved)
-    sizes = [tuple(map(int, part.split(","))) for part in _SHAPE.findall(row.shapes)]
+    sizes = operand_sizes(row.shapes)
     if row.op_type == "matmul" and row.flops:
         return _product(row, sizes)
     if row.op_type == "attention" and row.flops:

@@ -32,18 +32,22 @@ def find_operator(torch: Any, step: dict[str, Any]) -> Any:
     packet = getattr(getattr(torch.ops, namespace), name, None)
     if step["overload"] == ANY_OVERLOAD and packet is not None:
         listed = [n for n in packet.overloads() if is_listed(step["op"], n)]
-        return choose_overload([getattr(packet, n) for n in listed], step)
+        as_tensors = torch._C._should_allow_numbers_as_tensors(name)
+        return choose_overload([getattr(packet, n) for n in listed], step, as_tensors)
     return getattr(packet, step["overload"] or "default", None)
 
 
-def choose_overload(overloads: list[Any], step: dict[str, Any]) -> Any:
-    """The first overload that takes a step's arguments, put where it wants them; None if there is none."""
+def choose_overload(overloads: list[Any], step: dict[str, Any], numbers_as_tensors: bool) -> Any:
+    """The first overload that takes a step's arguments, put where it wants them; None if there is none.
+
+    `numbers_as_tensors` says whether PyTorch takes a number where this operator wants a tensor.
+    """
     for overload in overloads:
         arguments = overload._schema.arguments
         given = step["args"]
         positional = sum(not a.kwarg_only for a in arguments)
         if len(given) not in (positional, len(arguments)) or not all(
-            _fits(a, v) for a, v in zip(arguments, given, strict=False)
+            _fits(a, v, numbers_as_tensors) for a, v in zip(arguments, given, strict=False)
         ):
             continue
         if any(not a.has_default_value() for a in arguments[len(given) :]):
@@ -58,8 +62,10 @@ def choose_overload(overloads: list[Any], step: dict[str, Any]) -> Any:
     return None
 
 
-def _fits(argument: Any, value: Any) -> bool:
+def _fits(argument: Any, value: Any, numbers_as_tensors: bool) -> bool:
     """Whether an argument takes a plan's value; recordings leave texts out, which then are the default."""
+    if isinstance(value, int | float) and str(argument.type) == "Tensor":
+        return numbers_as_tensors
     left_out = value is None and argument.has_default_value()
     return left_out or _takes(str(argument.type), value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,6 +90,7 @@ _VIEW = torch.ops.aten.view.default
 _INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
 _REPEAT = torch.ops.aten.repeat_interleave.Tensor
 _HOST = torch.device("cpu")
+_UNSEEN = object()
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
@@ -143,7 +145,7 @@ class Recorder(TorchDispatchMode):
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
         self._skip: dict[Any, bool] = {}
-        self._composite: dict[Any, bool] = {}
+        self._composite: dict[Any, Any] = {}
         self._shapeless: dict[Any, bool] = {}
         self.dropout_state: torch.Tensor | None = None
         """What cuDNN draws dropout from, once it is needed."""
@@ -181,9 +183,12 @@ class Recorder(TorchDispatchMode):
                 return NotImplemented
             with self:
                 return run(func, args, kwargs)
-        if self._is(func, self._composite, _is_composite):
+        composite = self._composite.get(func, _UNSEEN)
+        if composite is _UNSEEN:
+            composite = self._composite[func] = _composite(func)
+        if composite is not None:
             with self:  # below autograd, such operators arrive whole
-                return func.decompose(*args, **kwargs)
+                return composite(*args, **kwargs)
         if self._is(func, self._skip, self._is_noise):
             out = self._run(func, args, kwargs)
             if isinstance(out, torch.Tensor):
@@ -518,13 +523,20 @@ def _is_data(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.numel() > MOST_FRACTIONS
 
 
-def _is_composite(func: Any) -> bool:
-    """Whether an operator is nothing but calls of others, gradients included, on the host and on a GPU."""
+def _composite(func: Any) -> Callable[..., Any] | None:
+    """The calls that an operator consists of, gradients included, on the host and on a GPU; None for others.
+
+    PyTorch's own `decompose` asks anew, at every call, whether there are any.
+    """
     keys = torch._C.DispatchKey
     if not isinstance(func, OpOverload):
-        return False
+        return None
     has = func.has_kernel_for_dispatch_key
-    return has(keys.CompositeImplicitAutograd) and not (has(keys.CPU) or has(keys.CUDA))
+    if not has(keys.CompositeImplicitAutograd) or has(keys.CPU) or has(keys.CUDA):
+        return None
+    if keys.CompositeImplicitAutograd in func.py_kernels:
+        return func.decompose
+    return partial(func._op_dk, keys.CompositeImplicitAutograd)
 
 
 def _stays(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:

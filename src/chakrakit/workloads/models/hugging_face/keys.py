@@ -165,6 +165,8 @@ class Keys:
         """The one entry of a list with an entry for each layer; a list of several is not built in."""
         if not isinstance(value, list) or not value:
             return value
+        if any(isinstance(entry, list | dict) for entry in value):
+            raise self.wrong(name, value, "a whole number, or one for each layer")
         if any(entry != value[0] for entry in value):
             raise self.foreign(name, value, "the same for all layers")
         return value[0]

@@ -30,6 +30,9 @@ def known_to_transformers(*parts: Keys) -> bool:
         or importlib.util.find_spec("torch") is None
     ):
         return False
+    unread = {key for part in parts for key in part.unread()}
+    if unread and not unread <= _names_in_configurations(unread):
+        return False
     transformers = importlib.import_module("transformers")
     kind = parts[0].word("model_type")
     if kind not in transformers.CONFIG_MAPPING:
@@ -41,6 +44,21 @@ def known_to_transformers(*parts: Keys) -> bool:
         for part, default in zip(parts, defaults, strict=False)
         for key in part.unread()
     )
+
+
+def _names_in_configurations(keys: set[str]) -> set[str]:
+    """Those keys that any configuration of transformers names.
+
+    Its files are searched as text: importing it brings PyTorch, which takes seconds and hundreds of
+    megabytes, and a key that is misspelled needs neither.
+    """
+    spec = importlib.util.find_spec("transformers")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent
+    sources = (folder / "configuration_utils.py", *folder.glob("models/*/configuration_*.py"))
+    text = "\n".join(source.read_text() for source in sources if source.is_file())
+    return {key for key in keys if _names(text, key)}
 
 
 def type_of_class(stated: str, called: str) -> str:
