@@ -4,16 +4,18 @@
 
 A change that makes a test fail is *killed*; one that *survives* is in a line whose tests do not care what it
 does. Each is tried on a copy of the sources, which comes first on Python's path, so nothing is changed in
-place and several are tried side by side. The tests of a changed file are its nearest ones, then the kept
-results of its room, which notice most of the rest, then those of its folder and of its room: found from paths
-and imports when this runs, and run in that order until one fails; last come the slow ones among the nearest.
-A test that fails without any change as well says nothing and is left out.
+place and several are tried side by side. First the quick tests of the rooms in question run without any
+change: one that fails says nothing and is left out, and each notes the functions that it enters. A change
+then meets the tests of its room that enter its function, until one fails: the nearest first, then the kept
+results, which notice most of the rest; a change outside of functions meets all of them. Last, those that
+survive meet the slow tests among the nearest.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import math
 import os
 import queue
@@ -25,10 +27,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -89,10 +90,14 @@ class Mutant:
         return before[: self.start] + self.text.encode() + before[self.end :]
 
     @property
+    def line(self) -> int:
+        """The number of its first line."""
+        return self.file.read_bytes().count(b"\n", 0, self.start) + 1
+
+    @property
     def place(self) -> str:
         """The file and the line."""
-        line = self.file.read_bytes().count(b"\n", 0, self.start) + 1
-        return f"{self.file.relative_to(ROOT)}:{line}"
+        return f"{self.file.relative_to(ROOT)}:{self.line}"
 
     @property
     def lines(self) -> tuple[str, str]:
@@ -307,7 +312,10 @@ def _is_among_other_frameworks(parts: Sequence[str]) -> bool:
 
 
 def stages_of(source: Path) -> list[tuple[Path, ...]]:
-    """The test files of a source file in the order they are tried, none of them twice."""
+    """The test files of a source file, none of them twice: the nearest, the kept results, those of the room.
+
+    The nearest are its own and those that import it.
+    """
     own = source.relative_to(PACKAGE)
     module = ".".join(("chakrakit", *own.with_suffix("").parts)).removesuffix(".__init__")
     room = TESTS / own.parts[0]
@@ -315,13 +323,11 @@ def stages_of(source: Path) -> list[tuple[Path, ...]]:
     importing = [file for file in within if _imports(file, module, source)]
     folders = [TESTS / parent for parent in own.parents if (TESTS / parent).is_dir()]
     stages = [
-        [TESTS / own.parent / f"test_{own.name}"],
-        importing,
+        [TESTS / own.parent / f"test_{own.name}", *importing],
         [room / "test_kept_results.py"],
-        _test_files(folders[0]) if folders[0] != TESTS else [],
-        _test_files(room),
+        [*(_test_files(folders[0]) if folders[0] != TESTS else []), *_test_files(room)],
     ]
-    return [stage for stage in _without_repeats(stages) if stage]
+    return list(_without_repeats(stages))
 
 
 def _test_files(folder: Path) -> list[Path]:
@@ -332,8 +338,23 @@ def _test_files(folder: Path) -> list[Path]:
 def _without_repeats(stages: list[list[Path]]) -> Iterator[tuple[Path, ...]]:
     earlier: set[Path] = set()
     for stage in stages:
-        yield tuple(file for file in stage if file not in earlier and file.exists())
+        yield tuple(file for file in dict.fromkeys(stage) if file not in earlier and file.exists())
         earlier.update(stage)
+
+
+def lines_around(mutant: Mutant) -> range:
+    """The lines of the outermost function around a change, with its decorators; none outside of functions."""
+    functions = _outer_functions(ast.parse(mutant.file.read_bytes()))
+    return next((lines for lines in functions if mutant.line in lines), range(0))
+
+
+def _outer_functions(node: ast.Module | ast.ClassDef) -> Iterator[range]:
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            first = min([part.lineno, *(d.lineno for d in part.decorator_list)])
+            yield range(first, (part.end_lineno or part.lineno) + 1)
+        elif isinstance(part, ast.ClassDef):
+            yield from _outer_functions(part)
 
 
 def _compiled_core() -> list[Path]:
@@ -396,7 +417,7 @@ class Copy:
         Path(cache_from_source(str(file))).unlink(missing_ok=True)
 
     def run(
-        self, files: Sequence[Path], limit: float | None = None, options: Sequence[str] = ()
+        self, files: Sequence[Path], limit: float | None, options: Sequence[str] = ()
     ) -> tuple[int | None, str]:
         """Pytest's exit status, or None if it ran longer than so many seconds; and what it printed."""
         process = subprocess.Popen(
@@ -419,14 +440,21 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def chosen(self, tests: Sequence[Test]) -> list[str]:
+        """Pytest's options that run these tests alone of their files."""
+        file = self.folder / "chosen"
+        file.write_text("\n".join(test.name for test in tests))
+        return ["--chosen", str(file)]
+
     def _command(self, files: Sequence[Path]) -> list[str]:
-        options = ["-q", "--hypothesis-profile", "quick"]
+        options = ["-q", "--hypothesis-profile", "quick", "-p", "support.entered"]
         options += ["-p", "no:cacheprovider", f"--basetemp={self.folder / 'temporary'}"]
         names = [str(file.relative_to(ROOT)) for file in files]
         return [sys.executable, "-m", "pytest", *options, *names]
 
     def _environment(self) -> dict[str, str]:
-        path = os.pathsep.join(filter(None, [str(self.folder), os.environ.get("PYTHONPATH")]))
+        own = [str(self.folder), str(Path(__file__).parent)]
+        path = os.pathsep.join(filter(None, [*own, os.environ.get("PYTHONPATH")]))
         return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
     def _limit_memory(self) -> None:
@@ -435,15 +463,35 @@ class Copy:
 
 SLOWER = 10
 """A change whose tests run so many times as long as without it is noticed: it does not end, or nearly so."""
-PATIENCE = 100.0
-"""Seconds after which it is asked how long the tests take without the change: longer than most rooms need."""
+START = 30.0
+"""Seconds for pytest to start and collect, on a machine with other work."""
 LEAST_MEMORY = 8 << 30
 """Addresses, of which Arrow and PyTorch reserve a few GiB; a change that wants far more fails by itself."""
-QUICK, SLOW = ("-m", "not slow"), ("-m", "slow")
-NEAREST = 2
-"""Stages whose slow tests are asked as well: a file's own tests, and those that import it."""
+GROUP = 6
+"""Test files that one process runs without a change: few, so that all end at about the same time."""
 PASSED = {0, 5}
 """Pytest's status where all tests passed, and where there were none."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """What a test is without any change."""
+
+    name: str
+    passed: bool
+    seconds: float
+    functions: frozenset[str]
+    """Those of the package that it enters, as `file:line`, of the files that are changed."""
+
+    @property
+    def file(self) -> Path:
+        """Where it is."""
+        return ROOT / self.name.partition("::")[0]
+
+    def enters(self, mutant: Mutant, lines: range) -> bool:
+        """Whether it runs one of the functions in these lines of the changed file."""
+        file = mutant.file.relative_to(PACKAGE)
+        return any(f"{file}:{line}" in self.functions for line in lines)
 
 
 @dataclass(frozen=True)
@@ -461,109 +509,138 @@ class OutOfTimeError(Exception):
 
 
 class Trial:
-    """Tries changes on copies, and remembers which tests fail without one."""
+    """Tries changes on copies, with the tests that pass without one."""
 
     def __init__(self, folder: Path, jobs: int, seconds: float = math.inf) -> None:
         share = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jobs
+        self.jobs = jobs
+        self.folder = folder
         self.copies: queue.Queue[Copy] = queue.Queue()
         for number in range(jobs):
             self.copies.put(Copy(folder / str(number), max(LEAST_MEMORY, share)))
         self.end = time.monotonic() + seconds
-        self.unchanged: dict[str, Future[frozenset[str]]] = {}
-        self.lock = threading.Lock()
+        self.tests: dict[Path, list[Test]] = {}
+        """Of each file that was run, those that are quick and pass without a change."""
 
-    def __call__(self, mutant: Mutant) -> Verdict:
-        """Tests of a change, the nearest first, until one fails."""
+    @contextmanager
+    def _copy(self) -> Iterator[Copy]:
         copy = self.copies.get()
         try:
-            stages = [(files, QUICK) for files in stages_of(mutant.file)]
-            stages += [(files, SLOW) for files, _ in stages[:NEAREST]]
-            killers = (self._killer(mutant, files, marked, copy) for files, marked in stages)
-            return Verdict(mutant, next(filter(None, killers), ""))
-        except OutOfTimeError:
-            return Verdict(mutant, "", decided=False)
+            yield copy
         finally:
             self.copies.put(copy)
 
-    def _killer(
-        self, mutant: Mutant, files: Sequence[Path], marked: Sequence[str], copy: Copy
-    ) -> str:
-        """The test among these that notices a change, "" if none does."""
-        patience = PATIENCE
-        while True:
-            left_out = self._left_out(files)
-            # Pytest heeds no --ignore for a file that it was given by name.
-            files = [file for file in files if str(file.relative_to(ROOT)) not in left_out]
-            if not files:
-                return ""
-            options = [*marked, *_options(left_out)]
-            with copy.changed(mutant):
-                status, output = self._run(copy, files, patience, ["-x", *options])
-            if status in PASSED:
-                return ""
-            if status is None:
-                least = SLOWER * self._seconds(copy, files, options)
-                if least <= patience:
-                    return "time"
-                patience = least
-            elif not (failed := _failed_tests(output)):
-                self._check_start(copy, files)
-                return "an import"
-            elif failed[0] not in self._failing(failed[0].partition("::")[0], copy):
-                return failed[0]
-            elif failed[0] in left_out:
-                raise SystemExit(f"{failed[0]} fails without any change, and cannot be left out")
+    def learn(self, mutants: Sequence[Mutant]) -> None:
+        """Runs the quick tests of the rooms of these changes, without any, and keeps what each enters."""
+        files = {file for mutant in mutants for stage in stages_of(mutant.file) for file in stage}
+        # Long files first, so that no process is left alone with one at the end.
+        order = sorted(files, key=lambda file: (_is_long(file), file), reverse=True)
+        alone = sum(map(_is_long, order))
+        groups = [[f] for f in order[:alone]]
+        groups += [order[i : i + GROUP] for i in range(alone, len(order), GROUP)]
+        changed = frozenset(str(mutant.file.relative_to(PACKAGE)) for mutant in mutants)
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for tests in pool.map(lambda group: self._unchanged(group, changed), groups):
+                for test in tests:
+                    self.tests.setdefault(test.file, []).append(test)
+        every = [test for tests in self.tests.values() for test in tests]
+        failed = [test for test in every if not test.passed]
+        print(f"{len(every):,} tests in {len(files)} files, {sum(t.seconds for t in every):.0f} s")
+        for test in failed:
+            print(f"left out, since it fails without any change: {test.name}", flush=True)
+
+    def _unchanged(self, files: Sequence[Path], changed: frozenset[str]) -> list[Test]:
+        """The tests of these files; those of a file that cannot be imported are none."""
+        with self._copy() as copy:
+            log = copy.folder / "entered"
+            log.write_text("")
+            options = ["-m", "not slow", "--continue-on-collection-errors", "--entered", str(log)]
+            _, output = self._run(copy, files, math.inf, options)
+            for file in re.findall(r"^ERROR (\S+\.py)(?: - .*)?$", output, re.MULTILINE):
+                print(f"left out, since it cannot be run without any change: {file}", flush=True)
+            tests = map(json.loads, log.read_text().splitlines())
+            return [
+                Test(name, passed, seconds, _of_files(functions, changed))
+                for name, passed, seconds, functions in tests
+            ]
+
+    def __call__(self, mutant: Mutant) -> Verdict:
+        """The quick tests that enter what is changed, the nearest first, until one fails."""
+        return self._verdict(mutant, self._by_quick_tests)
+
+    def by_slow_tests(self, mutant: Mutant) -> Verdict:
+        """The slow tests nearest to a change."""
+        return self._verdict(mutant, self._by_slow_tests)
+
+    def _verdict(self, mutant: Mutant, killer: Callable[[Mutant, Copy], str]) -> Verdict:
+        try:
+            with self._copy() as copy:
+                return Verdict(mutant, killer(mutant, copy))
+        except OutOfTimeError:
+            return Verdict(mutant, "", decided=False)
+
+    def _by_quick_tests(self, mutant: Mutant, copy: Copy) -> str:
+        lines = lines_around(mutant)
+        stages = [
+            [t for file in stage for t in self.tests.get(file, ())]
+            for stage in stages_of(mutant.file)
+        ]
+        entering = [[t for t in stage if t.enters(mutant, lines)] for stage in stages]
+        # What runs on import, or in a process of its own, no test is seen to enter: then all are asked.
+        for tests in entering if any(entering) else stages:
+            passing = [test for test in tests if test.passed]
+            if passing:
+                limit = START + SLOWER * sum(test.seconds for test in passing)
+                files = list(dict.fromkeys(test.file for test in passing))
+                with copy.changed(mutant):
+                    status, output = self._run(copy, files, limit, ["-x", *copy.chosen(passing)])
+                if killer := _killer(status, output):
+                    return killer
+        return ""
+
+    def _by_slow_tests(self, mutant: Mutant, copy: Copy) -> str:
+        nearest, *_ = stages_of(mutant.file)
+        if not nearest:
+            return ""
+        with copy.changed(mutant):
+            _, output = self._run(copy, nearest, LONGEST, ["-m", "slow"])
+        failed = _failed_tests(output)
+        if not failed:
+            return ""
+        _, output = self._run(copy, nearest, LONGEST, ["-m", "slow"])
+        return next((name for name in failed if name not in _failed_tests(output)), "")
 
     def _run(
-        self, copy: Copy, files: Sequence[Path], limit: float, options: Sequence[str] = ()
+        self, copy: Copy, files: Sequence[Path], limit: float, options: Sequence[str]
     ) -> tuple[int | None, str]:
         left = self.end - time.monotonic()
-        status, output = copy.run(files, min(limit, max(left, 0.0)), options)
-        if status is None and left < limit:
+        limit = min(limit, max(left, 0.0))
+        status, output = copy.run(files, limit if limit < math.inf else None, options)
+        if status is None and left <= limit:
             raise OutOfTimeError
         return status, output
 
-    def _seconds(self, copy: Copy, files: Sequence[Path], options: Sequence[str]) -> float:
-        """How long tests take without a change."""
-        start = time.monotonic()
-        self._run(copy, files, LONGEST, options)
-        return time.monotonic() - start
 
-    def _check_start(self, copy: Copy, files: Sequence[Path]) -> None:
-        """Fails where pytest cannot even collect these tests without a change."""
-        options = ["--collect-only", *_options(self._left_out(files))]
-        status, output = self._run(copy, files, LONGEST, options)
-        if status not in PASSED:
-            raise SystemExit(f"without any change, these tests do not run:\n{output[-4000:]}")
-
-    def _left_out(self, files: Sequence[Path]) -> list[str]:
-        """What is known to fail without a change."""
-        known = [self.unchanged.get(str(file.relative_to(ROOT))) for file in files]
-        return [name for f in known if f is not None and f.done() for name in f.result()]
-
-    def _failing(self, file: str, copy: Copy) -> frozenset[str]:
-        """The tests of a file that fail without a change, or the file where it cannot be imported."""
-        with self.lock:
-            first = file not in self.unchanged
-            future = self.unchanged.setdefault(file, Future())
-        if first:
-            try:
-                _, output = self._run(copy, [ROOT / file], LONGEST)
-                future.set_result(frozenset(_failed_tests(output)))
-            except BaseException as problem:
-                future.set_exception(problem)
-        for name in future.result() if first else ():
-            print(f"left out, since it fails without any change: {name}", flush=True)
-        return future.result()
+LONGEST = 600.0
+"""Seconds for slow tests."""
 
 
-LONGEST = 3600.0
-"""Seconds for tests without a change, which end."""
+def _is_long(file: Path) -> bool:
+    """Kept results and studies are the tests that take longest."""
+    return file.name in ("test_kept_results.py", "test_studies.py")
 
 
-def _options(left_out: Sequence[str]) -> list[str]:
-    """Pytest's options that leave out tests, or files that cannot be imported."""
-    return [f"--{'deselect' if '::' in name else 'ignore'}={name}" for name in left_out]
+def _of_files(functions: Sequence[str], files: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in functions if name.rpartition(":")[0] in files)
+
+
+def _killer(status: int | None, output: str) -> str:
+    """The test that noticed a change, "" if none did."""
+    if status is None:
+        return "time"
+    if status in PASSED:
+        return ""
+    return next(iter(_failed_tests(output)), "an import")
 
 
 def _failed_tests(output: str) -> list[str]:
@@ -581,17 +658,36 @@ def _print_verdicts(verdicts: Iterator[Verdict], count: int) -> None:
             flush=True,
         )
         undecided += not verdict.decided
-        if verdict.decided and not verdict.killer:
-            survivors.append(verdict.mutant)
+        if not verdict.killer:
+            survivors.append(verdict)
     tried = count - undecided
-    share = f" ({1 - len(survivors) / tried:.0%} killed)" if tried else ""
-    print(f"\nkilled {tried - len(survivors)}, survived {len(survivors)} of {tried}{share}")
+    survived = len(survivors) - undecided
+    share = f" ({1 - survived / tried:.0%} killed)" if tried else ""
+    print(f"\nkilled {tried - survived}, survived {survived} of {tried}{share}")
     if undecided:
         print(f"undecided when the time was up: {undecided}")
-    for mutant in sorted(survivors, key=lambda m: (m.file, m.start)):
-        before, after = mutant.lines
-        print(mutant.place, *(f"-{line}" for line in before.splitlines()), sep="\n")
+    for verdict in sorted(survivors, key=lambda v: (v.mutant.file, v.mutant.start)):
+        before, after = verdict.mutant.lines
+        print(verdict.mutant.place, "" if verdict.decided else "undecided")
+        print(*(f"-{line}" for line in before.splitlines()), sep="\n")
         print(*(f"+{line}" for line in after.splitlines()), sep="\n", flush=True)
+
+
+def verdicts_on(mutants: Sequence[Mutant], trial: Trial) -> Iterator[Verdict]:
+    """By the quick tests of all of them, then by the slow tests of those that survive these."""
+    with ThreadPoolExecutor(trial.jobs) as pool:
+        try:
+            survivors = []
+            for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
+                verdict = done.result()
+                if verdict.killer or not verdict.decided:
+                    yield verdict
+                else:
+                    survivors.append(pool.submit(trial.by_slow_tests, verdict.mutant))
+            yield from (done.result() for done in as_completed(survivors))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def main() -> None:
@@ -610,13 +706,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trial = Trial(Path(folder), options.jobs, options.seconds)
         trial.copies.queue[0].check()
-        with ThreadPoolExecutor(options.jobs) as pool:
-            waiting = [pool.submit(trial, mutant) for mutant in chosen]
-            try:
-                _print_verdicts((done.result() for done in as_completed(waiting)), len(chosen))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        try:
+            trial.learn(chosen)
+        except OutOfTimeError:
+            raise SystemExit("the time was up before the tests had run without a change") from None
+        _print_verdicts(verdicts_on(chosen, trial), len(chosen))
 
 
 if __name__ == "__main__":

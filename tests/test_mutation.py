@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mutation
-from mutation import Copy, Mutant, Trial, mutants_of, sample, stages_of
+from mutation import Copy, Mutant, Trial, Verdict, lines_around, mutants_of, sample, stages_of
 
 
 def changes(folder: Path, text: str) -> list[str]:
@@ -107,16 +107,15 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_nearest_tests_come_first_and_none_twice(house: Path) -> None:
     stages = stages_of(house / "src/chakrakit/room/inner/part.py")
     assert [[file.name for file in stage] for stage in stages] == [
-        ["test_part.py"],
-        ["test_user.py", "test_visitor.py"],
-        ["test_other.py"],
-        ["test_far.py"],
+        ["test_part.py", "test_user.py", "test_visitor.py"],
+        [],
+        ["test_other.py", "test_far.py"],
     ]
 
 
 def test_a_module_outside_rooms_has_the_tests_that_import_it(house: Path) -> None:
     stages = stages_of(house / "src/chakrakit/alone.py")
-    assert [[file.name for file in stage] for stage in stages] == [["test_alone.py"]]
+    assert [[file.name for file in stage] for stage in stages] == [["test_alone.py"], [], []]
 
 
 def test_a_copy_is_changed_and_the_sources_are_not(house: Path) -> None:
@@ -128,11 +127,13 @@ def test_a_copy_is_changed_and_the_sources_are_not(house: Path) -> None:
     assert (house / "copy/chakrakit/alone.py").read_text() == source.read_text() == "y = 1\n"
 
 
-def verdict_on(house: Path, test: str, seconds: float = 60.0) -> mutation.Verdict:
-    """What a file of tests says to the one change of `y = 1`."""
-    (house / "tests/other/test_alone.py").write_text(test)
+def trial_of(house: Path, test: str) -> tuple[Trial, Mutant]:
+    """A file of tests, run without a change, and the one change of `y = 1`."""
+    (house / "tests/other/test_alone.py").write_text(f"from chakrakit import alone\n{test}")
     (mutant,) = mutants_of(house / "src/chakrakit/alone.py")
-    return Trial(house / "copies", 1, seconds)(mutant)
+    trial = Trial(house / "copies", 1)
+    trial.learn([mutant])
+    return trial, mutant
 
 
 SEES = "def test_sees():\n    from chakrakit.alone import y\n    assert y == 1\n"
@@ -141,15 +142,66 @@ BROKEN = "def test_broken():\n    assert False\n"
 
 @pytest.mark.slow
 def test_a_change_is_killed_by_a_test_that_passes_without_it_alone(house: Path) -> None:
-    both = f"from chakrakit import alone\n{BROKEN}{SEES}"
-    assert verdict_on(house, both).killer == "tests/other/test_alone.py::test_sees"
+    trial, mutant = trial_of(house, BROKEN + SEES)
+    assert trial(mutant).killer == "tests/other/test_alone.py::test_sees"
 
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_imported_kills_nothing(house: Path) -> None:
-    verdict = verdict_on(house, "from chakrakit import alone\nimport not_installed_here\n")
-    assert (verdict.killer, verdict.decided) == ("", True)
+    trial, mutant = trial_of(house, "import not_installed_here\n")
+    assert trial(mutant) == Verdict(mutant, "")
 
 
 def test_nothing_is_decided_once_the_time_is_up(house: Path) -> None:
-    assert not verdict_on(house, f"from chakrakit import alone\n{SEES}", seconds=0.0).decided
+    trial, mutant = trial_of(house, SEES)
+    trial.end = 0.0
+    assert trial(mutant) == Verdict(mutant, "", decided=False)
+
+
+CALLS = """
+import pytest
+from chakrakit.alone import f, g
+@pytest.fixture(scope="module")
+def ready():
+    return f()
+def test_one(ready):
+    pass
+def test_two(ready):
+    g()
+def test_three():
+    g()
+"""
+
+
+@pytest.mark.slow
+def test_a_test_enters_what_its_fixtures_enter_whichever_test_they_were_set_up_for(
+    house: Path,
+) -> None:
+    source = house / "src/chakrakit/alone.py"
+    source.write_text("def f():\n    return 1\ndef g():\n    return f\n")
+    (house / "tests/other/test_alone.py").write_text(CALLS)
+    trial = Trial(house / "copies", 1)
+    mutants = mutants_of(source)
+    trial.learn(mutants)
+    entering = [
+        [
+            t.name.split("_")[-1]
+            for tests in trial.tests.values()
+            for t in tests
+            if t.enters(m, lines_around(m))
+        ]
+        for m in (mutants[0], mutants[-1])
+    ]
+    assert entering == [["one", "two"], ["two", "three"]]
+
+
+@pytest.mark.parametrize(("line", "lines"), [(1, range(0)), (4, range(2, 5)), (7, range(6, 8))])
+def test_the_function_around_a_change_has_its_decorators(
+    line: int, lines: range, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.py"
+    file.write_text(
+        "x = 1\n@cache\ndef f():\n    return 1\nclass A:\n    def g(self):\n        return 2\n"
+    )
+    (mutant,) = [m for m in mutants_of(file) if m.line == line and m.text.startswith("(")]
+    assert lines_around(mutant) == lines

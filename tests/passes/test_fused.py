@@ -214,7 +214,15 @@ def test_images_whose_channels_lie_apart_take_what_others_take() -> None:
         _ = looped() | ChannelsLast("dgx-h200")
 
 
-def test_batches_that_other_processes_load_take_a_question() -> None:
+@pytest.mark.parametrize(
+    ("change", "own_ns"),
+    [
+        (Ahead("loading", host_us=60), [60_000, 0, 100_000, 10**6]),
+        (Graphed(), [100_000, 100_000, 0, 10**6]),
+    ],
+    ids=["other processes load them", "a graph does not"],
+)
+def test_the_host_s_time_for_batches(change: Ahead | Graphed, own_ns: list[int]) -> None:
     names = [
         "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
         "aten::rand",
@@ -222,22 +230,12 @@ def test_batches_that_other_processes_load_take_a_question() -> None:
         "mm",
     ]
     trace = _step(names, [True, True, True, False], parent=[None, 1, None, None])
-    own = (_set(trace) | Ahead("loading", host_us=60)).body_at(0).own_ns
-    assert own.tolist() == [60_000, 0, 100_000, 10**6]
+    assert (_set(trace) | change).body_at(0).own_ns.tolist() == own_ns
+
+
+def test_without_batches_that_are_loaded_there_is_nothing_to_load_ahead() -> None:
     with pytest.raises(TraceError, match="no batch is loaded"):
         _ = looped() | Ahead("loading")
-
-
-def test_a_graph_does_not_load_batches() -> None:
-    names = [
-        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-        "aten::rand",
-        "aten::mm",
-        "mm",
-    ]
-    trace = _step(names, [True, True, True, False], parent=[None, 1, None, None])
-    own = (_set(trace) | Graphed()).body_at(0).own_ns
-    assert own.tolist() == [100_000, 100_000, 0, 10**6]
 
 
 def test_nothing_waits_for_copies_that_are_made_ahead() -> None:

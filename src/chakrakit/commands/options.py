@@ -20,7 +20,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, wraps
 from types import UnionType
 from typing import (
@@ -47,8 +46,7 @@ REQUIRED: Any = inspect.Parameter.empty
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An option's help, default and spelling, beside its name and type.
 
     A `bool` is a switch: `--name` where it is false by default, else `--name/--no-name`. An option whose
@@ -80,7 +78,6 @@ class Option:
     """Whether the command line has it."""
 
 
-@dataclass(frozen=True)
 class Positional(Option):
     """A word of the command line that is known by its place."""
 
@@ -226,15 +223,22 @@ def _read(annotation: Any, names: dict[str, Any]) -> tuple[Any, Option | None]:
 
 def _read_text(annotation: str, names: dict[str, Any]) -> tuple[str, Option | None]:
     tree: Any = ast.parse(annotation, mode="eval").body
-    while isinstance(tree, ast.Subscript) and ast.unparse(tree.value) in (
-        "Required",
-        "NotRequired",
-    ):
+    while _is_of(tree, "Required") or _is_of(tree, "NotRequired"):
         tree = tree.slice
-    if not isinstance(tree, ast.Subscript) or ast.unparse(tree.value) != "Annotated":
+    if not _is_of(tree, "Annotated"):
         return annotation, None
-    kind, option = tree.slice.elts  # type: ignore[attr-defined]
-    return ast.unparse(kind), eval(ast.unparse(option), names)
+    kind, option = tree.slice.elts
+    kind_text = annotation.encode()[kind.col_offset : kind.end_col_offset].decode()
+    return kind_text, eval(compile(ast.Expression(option), "<annotation>", "eval"), names)
+
+
+def _is_of(tree: ast.expr, name: str) -> bool:
+    """Whether a type is `name[…]`."""
+    return (
+        isinstance(tree, ast.Subscript)
+        and isinstance(tree.value, ast.Name)
+        and tree.value.id == name
+    )
 
 
 # --- public functions ---------------------------------------------------------------------------
@@ -298,7 +302,7 @@ def _bound(
     return bound
 
 
-_SECTION = re.compile(r"^(Returns|Examples|Notes)\n---", re.MULTILINE)
+_SECTIONS = tuple(f"\n{name}\n---" for name in ("Returns", "Examples", "Notes"))
 _INDENT = "    "
 _WIDTH = 96  # columns of a docstring: what `help()` shows beside its indentation in 100 columns
 
@@ -307,7 +311,7 @@ def _documented(text: str, parameters: list[Parameter]) -> str:
     """A docstring with its parameters before the first section."""
     if not parameters:
         return text
-    at = section.start() if (section := _SECTION.search(text)) else len(text)
+    at = min((start + 1 for s in _SECTIONS if (start := text.find(s)) >= 0), default=len(text))
     names = {spelling: p.name for p in parameters for spelling in p.spellings}
     lines = ["Parameters", "----------"]
     for parameter in parameters:

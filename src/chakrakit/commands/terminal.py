@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import threading
 import time
@@ -23,14 +22,15 @@ _NARROW = 8
 """Fewest characters that a column of text keeps."""
 _GAP, _SMALL_GAP = 2, 1
 """Spaces between columns, and where a table would be too wide."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_COMMAND = re.compile(r"(?<=: )(?=chakra )")
-"""Where a line goes on with a command that readers will copy."""
+_CONTROL = {c: f"\\x{c:02x}" for c in (*range(0x20), *range(0x7F, 0xA0)) if chr(c) not in "\t\n"}
+"""Of each character that a terminal would obey, how it is shown."""
+_COMMAND = "chakra "
+"""How a command begins that readers will copy; behind a colon a line is broken before it."""
 
 
 def clean(text: str) -> str:
     """Text from a file as it may go to a terminal: control characters are shown, not sent."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return text.translate(_CONTROL)
 
 
 def columns() -> int:
@@ -69,9 +69,10 @@ def broken(line: str, width: int) -> list[str]:
     """A line in parts that fit; a command at its end stays whole, so that it can be copied."""
     if len(line) <= width:
         return [line]
-    head, *command = _COMMAND.split(line, maxsplit=1)
+    head, mark, rest = line.partition(f": {_COMMAND}")
     indent = " " * (len(line) - len(line.lstrip()))
-    return _wrapped(head.rstrip(), width, indent) + [f"{indent}{c}" for c in command]
+    command = [f"{indent}{_COMMAND}{rest}"] if mark else []
+    return _wrapped(f"{head}:" if mark else head.rstrip(), width, indent) + command
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:

@@ -13,6 +13,8 @@ from chakrakit.insight import size_text, time_text
 from chakrakit.views.colors import color
 
 VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
+_SYMBOLS = {ord(c): 0x2400 + ord(c) for c in map(chr, range(32)) if c not in "\n\t"}
+"""Of each control character that XML forbids, Unicode's picture of it."""
 
 
 class Markup(str):
@@ -39,12 +41,10 @@ def join(*children: object) -> Markup:
 
 
 def _text(value: object) -> str:
-    """A value as text: floats with two digits, control characters (which XML forbids) as their symbols."""
+    """A value as text: floats with two digits, control characters as their symbols."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
-    return "".join(
-        chr(0x2400 + ord(c)) if ord(c) < 32 and c not in "\n\t" else c for c in str(value)
-    )
+    return str(value).translate(_SYMBOLS)
 
 
 WIDTH = 900

@@ -29,7 +29,7 @@ from chakrakit.passes import (
 from chakrakit.passes.base import names_of, parse
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.simulator.engine import SimulationOptions
-from chakrakit.simulator.results import simulate
+from chakrakit.simulator.results import outcome_of
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import (
@@ -112,8 +112,7 @@ class _Program:
         setting = self.setting
         machine = setting.machine if setting else None
         options = setting.options if setting else SimulationOptions(communication="measured")
-        done = simulate(traces, machine, compute="measured", options=options)
-        outcome = done.outcome
+        outcome = outcome_of(traces, machine, compute="measured", options=options)
         first, last, busy = math.inf, 0, 0
         for c in range(outcome.classes.count):
             trace, rows = outcome.program(c).trace, outcome.rows(c)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chakrakit.simulator.results.simulation import (
         Detail,
         Simulation,
+        outcome_of,
         read_network_model,
         read_placement,
         simulate,
@@ -61,6 +62,7 @@ _HOME = {
     "SimulationSummary": "summary",
     "joules_of": "energy",
     "machine_of": "editing",
+    "outcome_of": "simulation",
     "parse_members": "collective_table",
     "parse_sizes": "collective_table",
     "place_jobs": "jobs",
@@ -93,6 +95,7 @@ __all__ = [
     "SimulationSummary",
     "joules_of",
     "machine_of",
+    "outcome_of",
     "parse_members",
     "parse_sizes",
     "place_jobs",

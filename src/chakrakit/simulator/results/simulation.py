@@ -331,6 +331,60 @@ class Simulation(Facts):
         return run.with_card(self.summary.footprint.put(run.card))
 
 
+@dataclass(frozen=True, eq=False)
+class _Scheduled:
+    """When everything ran, and what was settled before: the machine, the work model and all options."""
+
+    outcome: Outcome
+    machine: Machine
+    options: SimulationOptions
+    unframed: WorkModel
+    """The work model without what a framework adds."""
+    source: RecordedOn | None
+    limit: PowerLimited
+
+
+def outcome_of(
+    traces: TraceSet,
+    machine: Machine | str | None,
+    *,
+    compute: str | WorkModel = "auto",
+    options: SimulationOptions | None = None,
+) -> Outcome:
+    """When everything runs, as `simulate` has it, for those who want no summary: it costs more than that."""
+    return _scheduled(traces, machine, compute, options).outcome
+
+
+def _scheduled(
+    traces: TraceSet,
+    machine: Machine | str | None,
+    compute: str | WorkModel,
+    options: SimulationOptions | None,
+) -> _Scheduled:
+    work = work_model(compute) if isinstance(compute, str) else compute
+    source = _recorded_on(traces)
+    if source is not None and isinstance(work, Auto):
+        work = Recosted(work, source)
+    framework = options.framework if options is not None else ""
+    unframed = work
+    if framework:
+        work = InFramework(work, framework_named(framework))
+    resolved = replace(options or SimulationOptions(), work=work)
+    if machine is None:
+        machine = _no_machine(traces, resolved)
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    if work.name == "measured" or resolved.communication == "measured":
+        traces = with_run_times(traces)
+    traces = _hosted(traces, resolved.host)
+    try:
+        outcome, limit = run_within_limits(traces, loaded, resolved)
+    except DeadlockError as hang:
+        if isinstance(hang.simulation, Outcome):
+            hang.simulation = HungSimulation(hang.simulation, loaded, _settings(resolved))
+        raise
+    return _Scheduled(outcome, loaded, resolved, unframed, source, limit)
+
+
 def simulate(
     traces: TraceSet,
     machine: Machine | str | None,
@@ -342,41 +396,22 @@ def simulate(
 
     Without a machine all times must be measured ones.
     """
-    work = work_model(compute) if isinstance(compute, str) else compute
-    source = _recorded_on(traces)
-    if source is not None and isinstance(work, Auto):
-        work = Recosted(work, source)
-    framework = options.framework if options is not None else ""
-    inner = work
-    if framework:
-        work = InFramework(work, framework_named(framework))
-    resolved = replace(options or SimulationOptions(), work=work)
-    if machine is None:
-        machine = _no_machine(traces, resolved)
-    loaded = load_machine(machine) if isinstance(machine, str) else machine
-    recorded = traces
-    if work.name == "measured" or resolved.communication == "measured":
-        traces = with_run_times(traces)
-    traces = _hosted(traces, resolved.host)
-    try:
-        outcome, limit = run_within_limits(traces, loaded, resolved)
-    except DeadlockError as hang:
-        if isinstance(hang.simulation, Outcome):
-            hang.simulation = HungSimulation(hang.simulation, loaded, _settings(resolved))
-        raise
+    done = _scheduled(traces, machine, compute, options)
+    outcome, loaded, resolved = done.outcome, done.machine, done.options
+    work, framework = resolved.work, resolved.framework
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     names["rung"] = _rung(work, outcome, loaded)
     names["framework"] = framework
-    summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
-    if source is not None:
-        summary.notes += _carried_notes(inner, source, outcome, loaded)
+    summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, done.limit))
+    if done.source is not None:
+        summary.notes += _carried_notes(done.unframed, done.source, outcome, loaded)
         summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
-    summary.notes += _recording_notes(recorded, outcome, resolved)
+    summary.notes += _recording_notes(traces, outcome, resolved)
     summary.notes += _host_notes(outcome)
     summary.notes += _class_notes(summary, resolved.network)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
-    return Simulation(outcome, loaded, summary, settings, limit)
+    return Simulation(outcome, loaded, summary, settings, done.limit)
 
 
 def _recorded_on(traces: TraceSet) -> RecordedOn | None:

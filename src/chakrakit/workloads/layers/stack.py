@@ -219,6 +219,7 @@ class Stack:
 def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
     """Returns the settings of tapes under a plan and a step."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
+    fused = plan.weight_grads == "fused"
     return Settings(
         degrees=degrees,
         dtype=step.dtype,
@@ -227,6 +228,9 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         samples=not step.in_micro_batches,
         save_gathered=plan.save_gathered,
         shared_reduce=plan.shared_reduce,
+        fused_weight_grads=fused,
+        adds_weight_grads=not fused and step.global_batch > plan.dp * step.micro_batch,
+        grad_dtype=step.grad_dtype,
         touched=touched,
         tp_overlap=plan.tp_overlap,
         folds_experts=plan.folds_experts,
