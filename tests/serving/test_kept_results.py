@@ -30,6 +30,8 @@ SETTINGS = {
     "clocked": ("llama3.1-8b", "dgx-h100", "--clock", 1200),
     "ranks together": ("mixtral-8x7b", "dgx-h100", "--tp", 2, "--dp", 2, "--ep", 2),
     "roofline": ("llama3.1-8b", "dgx-h100", "--compute", "roofline"),
+    "profile": ("llama3.1-8b", "dgx-h100", "--compute", "h100", "--clock", 1500),
+    "power cap": ("llama3.1-8b", "dgx-h200", "--power-cap", 350),
 }
 
 

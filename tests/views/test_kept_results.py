@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 
 import chakrakit as ck
+from chakrakit.views.forest import Dot, forest_chart
 from support.commands import succeeded
 from support.kept_results import checksum, compare
 from support.recorded import linked
@@ -28,3 +30,24 @@ def test_kept_pages_of_recordings(name: str, tmp_path: Path) -> None:
         "timeline": timeline.read_text().replace(str(tmp_path), ""),
     }
     compare(f"drawn-{name}", {k: list(v) if isinstance(v, list) else v for k, v in figures.items()})
+
+
+def test_kept_forest_plots() -> None:
+    """Dots with intervals around 1, one that is pale, one that is not a number; narrow and wide axes."""
+    dots = [
+        Dot("well", 1.4, 1.2, 1.7),
+        Dot("hardly", 0.97, 0.9, 1.02, pale=True),
+        Dot("nothing", math.nan, 0.1, 9.0),
+    ]
+    wide = [*dots, Dot("far", 40.0, 0.3, 900.0)]
+    plots = {
+        "narrow": forest_chart("Gains", dots, "times as fast", (1.1, 1.6)),
+        "wide": forest_chart("Gains", wide, "times as fast", (2.0, 5.0)),
+    }
+    compare("drawn-forests", {n: re.findall(r"<[^>]*>[^<]*", text) for n, text in plots.items()})
+    text = plots["narrow"]
+    (at_one,) = re.findall(
+        r'<line x1="([\d.]+)" x2="\1" y1="32" y2="[\d.]+" stroke="#000" st', text
+    )
+    low, high = math.log(0.9 / 1.1), math.log(1.7 * 1.1)  # the ends of the axis are a tenth beyond
+    assert float(at_one) == pytest.approx(380 + 500 * -low / (high - low), abs=0.01)
