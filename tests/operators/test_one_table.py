@@ -23,7 +23,6 @@ OTHERS = {
 """Words for types of Python, C, protobuf, Arrow and NumPy; alone they are no table of element types."""
 SPELLINGS = {text.lower() for t in TYPES for text in t.spellings}
 WORDS = SPELLINGS | {word for text in SPELLINGS for word in text.split()}
-DISTINCT = sorted(WORDS - OTHERS, key=len)
 ALLOWED = {
     "workloads/models/hugging_face/quantization_methods.py": "formats by the names that files give them"
 }
@@ -55,10 +54,7 @@ def literals(tree: ast.AST) -> Iterator[ast.AST]:
 
 def may_have_a_table(text: str) -> bool:
     """Whether it names types enough anywhere: most sources do not, and need not be parsed."""
-    lower = text.lower()
-    if not any(word in lower for word in DISTINCT):
-        return False
-    named = {name.strip("_:") for name in re.findall(r"[\w:<>]+", lower)} & WORDS
+    named = {name.strip("_:") for name in re.findall(r"[\w:<>]+", text.lower())} & WORDS
     return len(named) >= FEW and not named <= OTHERS
 
 
