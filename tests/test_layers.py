@@ -16,7 +16,7 @@ from support.paths import ROOT
 
 SOURCE = Path(chakrakit.__file__).parent
 LAYERS = [
-    {"errors", "arrays", "late_names", "start_up"},
+    {"errors", "arrays", "late_names", "start_up", "patterns"},
     {"operators"},
     {"results"},
     {"configuration"},

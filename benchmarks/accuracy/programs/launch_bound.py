@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -227,6 +228,160 @@ def lstm() -> Step:
     return train(model, optimizer, lambda: head(layers(x)[0]).square().mean())
 
 
+class TinyViT(nn.Module):
+    """ViT-Ti/16: twelve blocks of 192 over 14 × 14 patches and a class token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 192, 16, 16)
+        self.token = nn.Parameter(torch.zeros(1, 1, 192))
+        self.positions = nn.Parameter(torch.zeros(1, 197, 192))
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(192, 3, 768, 0.0, "gelu", batch_first=True, norm_first=True)
+            for _ in range(12)
+        )
+        self.norm, self.head = nn.LayerNorm(192), nn.Linear(192, 1000)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x[:, 0]))
+
+
+def vit_tiny() -> Step:
+    model = TinyViT().to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    images = torch.randn(2, 3, 224, 224, device=DEVICE)
+    labels = torch.randint(0, 1000, (2,), device=DEVICE)
+    return train(model, optimizer, lambda: functional.cross_entropy(model(images), labels))
+
+
+class Gates(nn.Module):
+    """An LSTM cell written by hand: two projections, four gates, two states."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.input, self.state = nn.Linear(width, 4 * width), nn.Linear(width, 4 * width)
+
+    def forward(
+        self, x: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        i, f, g, o = (self.input(x) + self.state(hidden)).chunk(4, 1)
+        cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(cell), cell
+
+
+def gates() -> Step:
+    model = Gates(256).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(40, 16, 256, device=DEVICE)
+
+    def loss() -> torch.Tensor:
+        hidden = cell = torch.zeros(16, 256, device=DEVICE)
+        for item in x:
+            hidden, cell = model(item, hidden, cell)
+        return hidden.square().mean()
+
+    return train(model, optimizer, loss)
+
+
+class Convolution(nn.Module):
+    """A layer of a graph network: messages along edges, summed at their ends."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.message, self.own, self.norm = (
+            nn.Linear(width, width),
+            nn.Linear(width, width),
+            nn.LayerNorm(width),
+        )
+
+    def forward(self, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        sent = functional.relu(self.message(x[source]))
+        received = torch.zeros_like(x).index_add(0, target, sent)
+        return x + functional.relu(self.norm(self.own(x) + received))
+
+
+def graph() -> Step:
+    layers = nn.ModuleList(Convolution(64) for _ in range(16)).to(DEVICE)
+    head = nn.Linear(64, 7).to(DEVICE)
+    nodes, edges = 2000, 8000
+    x = torch.randn(nodes, 64, device=DEVICE)
+    source, target = (torch.randint(0, nodes, (edges,), device=DEVICE) for _ in range(2))
+    labels = torch.randint(0, 7, (nodes,), device=DEVICE)
+    optimizer = torch.optim.Adam([*layers.parameters(), *head.parameters()], lr=1e-3)
+
+    def loss() -> torch.Tensor:
+        y = x
+        for layer in layers:
+            y = layer(y, source, target)
+        return functional.cross_entropy(head(y), labels)
+
+    return train(layers, optimizer, loss)
+
+
+def _perceptron(*widths: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.Tanh()]
+    return nn.Sequential(*layers[:-1]).to(DEVICE)
+
+
+def actor_critic() -> Step:
+    """Two small networks with an optimizer each, and a slow copy of one that follows it."""
+    actor, critic, slow = (
+        _perceptron(24, 256, 256, 256, 6),
+        _perceptron(30, 256, 256, 256, 1),
+        _perceptron(30, 256, 256, 256, 1),
+    )
+    optimizers = [torch.optim.Adam(m.parameters(), lr=3e-4) for m in (actor, critic)]
+    state, following = (torch.randn(256, 24, device=DEVICE) for _ in range(2))
+    action, reward = torch.randn(256, 6, device=DEVICE), torch.randn(256, 1, device=DEVICE)
+
+    def update(k: int, value: torch.Tensor) -> None:
+        optimizers[k].zero_grad(set_to_none=True)
+        value.backward()
+        optimizers[k].step()
+
+    def step() -> None:
+        with torch.no_grad():
+            goal = reward + 0.99 * slow(torch.cat([following, actor(following)], 1))
+        update(1, functional.mse_loss(critic(torch.cat([state, action], 1)), goal))
+        update(0, -critic(torch.cat([state, torch.tanh(actor(state))], 1)).mean())
+        with torch.no_grad():
+            for old, new in zip(slow.parameters(), critic.parameters(), strict=True):
+                old.mul_(0.995).add_(new, alpha=0.005)
+
+    return step
+
+
+class Mixing(nn.Module):
+    """A block of MLP-Mixer: one perceptron over tokens, one over channels."""
+
+    def __init__(self, tokens: int, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.over_tokens = nn.Sequential(
+            nn.Linear(tokens, 2 * tokens), nn.GELU(), nn.Linear(2 * tokens, tokens)
+        )
+        self.over_channels = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.over_tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.over_channels(self.norm2(x))
+
+
+def mixer() -> Step:
+    model = nn.Sequential(*(Mixing(49, 128) for _ in range(16))).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    x = torch.randn(4, 49, 128, device=DEVICE)
+    return train(model, optimizer, lambda: model(x).square().mean(), autocast=True)
+
+
 CASES: dict[str, Callable[[], Step]] = {
     "gpt": lambda: gpt(8, 256, fused=False, autocast=False),
     "gpt_autocast": lambda: gpt(8, 256, fused=True, autocast=True),
@@ -242,6 +397,11 @@ CASES: dict[str, Callable[[], Step]] = {
     "translator": translator,
     "groupnormed": groupnormed,
     "lstm": lstm,
+    "vit_tiny": vit_tiny,
+    "gates": gates,
+    "graph": graph,
+    "actor_critic": actor_critic,
+    "mixer": mixer,
 }
 
 

@@ -170,7 +170,8 @@ class NativeSettings(TypedDict, total=False):
         str,
         Option(
             "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
-            "megatron-eager (experts launched by a host), llm-foundry, torchtitan or torchtitan-rowwise.",
+            "megatron-eager (experts launched by a host), megatron-lm (of 2021, on A100), llm-foundry, "
+            "torchtitan or torchtitan-rowwise.",
             "",
             metavar="NAME",
         ),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from chakrakit.patterns import compiled
+
 
 class LibraryNames(NamedTuple):
     """A communication library by the name under which PyTorch records its calls: `nccl:all_reduce`."""
@@ -258,7 +260,7 @@ def added_kernel(text: str) -> tuple[str, str]:
         kinds = ", ".join(sorted(k.lower().replace("_", "-") for k in KINDS))
         raise ValueError(f"write it as REGEX=KIND, the kind one of {kinds}, none")
     try:
-        re.compile(pattern)
-    except re.error as error:
+        compiled(pattern)
+    except ValueError as error:
         raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
     return pattern, kind

@@ -55,6 +55,18 @@ def _requests(*rows: dict[str, object]) -> Make:
     return make
 
 
+def _excluding(pattern: str) -> str:
+    """A configuration whose matrices are of 8 bits, but for some modules."""
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
+    group = {"targets": ["Linear"], "weights": weights}
+    said = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"g": group},
+        "ignore": [pattern],
+    }
+    return json.dumps(CONFIG | {"quantization_config": said})
+
+
 _FIVE = {"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [0]}
 _SERVE = "serve --model gpt3-125m --machine dgx-h100 --compute roofline --requests {in}/requests"
 _CONFIG = "generate --model {in}/config.json --seq 16 --dry-run"
@@ -79,6 +91,11 @@ DESCRIPTIONS = [
     Attack("more heads than hidden_size", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 512, "head_dim": None})), _CONFIG, "heads|hidden"),
     Attack("a misspelled key of a configuration", text("config.json", json.dumps(CONFIG | {"max_positiosition_dings": 4096})), _CONFIG, "max_positiosition_dings .* not understood"),
     Attack("sizes that are lists of lists", text("config.json", json.dumps(CONFIG | {"intermediate_size": [[512], 1]})), _CONFIG, "one for each layer"),
+    Attack("a pattern of modules that repeats what repeats", text("config.json", _excluding(r"re:(\w+\.?)+!")), _CONFIG, "per step", 0),
+    Attack("a pattern of modules that looks ahead for ever", text("config.json", _excluding(r"re:(?!x)(\w+\.?)+!")), _CONFIG, "could take for ever"),
+    Attack("a pattern of modules 3,000 levels deep", text("config.json", _excluding("re:" + "(" * 3000 + ")" * 3000)), _CONFIG, "too deep"),
+    Attack("a pattern of modules that repeats 10^20 times", text("config.json", _excluding("re:a{99999999999999999999}")), _CONFIG, "repeats too often"),
+    Attack("kernels by an expression 5,000 levels deep", text("x", "x"), f"link {{in}}/w --comm-pattern {'(' * 5000}{')' * 5000}=all-reduce -o {{out}}", "too deep"),
     Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes"),
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
     Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from chakrakit import EdgeKind, Trace, TraceBuilder
 from chakrakit.machines import parse_machine
 from chakrakit.machines.device import Activity, PowerConstants, PowerLimited, Roofline, activity_of
-from chakrakit.machines.device.activity import LATENCY, REACHED, UNTOLD
+from chakrakit.machines.device.activity import FILLS, LATENCY, REACHED, UNTOLD
 
 CONSTANTS = {
     "clock_mhz": 2000,
@@ -67,6 +68,35 @@ def test_what_memory_takes_of_a_kernel_does_not_follow_the_clock_and_most_of_the
 def test_a_kernel_of_which_nothing_is_known_streams_at_a_share() -> None:
     found = active(rows(stream=[1]))
     assert found.memory_joules[0] == pytest.approx(UNTOLD * REACHED * 0.02 * 1e12 * 100e-12)
+
+
+def test_weights_and_keys_come_from_memory_however_few_and_activations_from_the_cache() -> None:
+    """Of 30 MB that fit in the cache, 20 are weights, or keys and values of one token's attention."""
+    constants = msgspec.convert({**CONSTANTS, "cache_bytes": 35e6}, PowerConstants)
+    trace = rows(
+        stream=[1, 1, 1, 1],
+        op_type=["matmul", "attention", "attention", "norm"],
+        dtype=["bf16"] * 4,
+        num_ops=[10**9, 10**9, 10**9, 0],
+        tensor_size=[30 * 10**6] * 4,
+        inputs_shapes=[
+            "[[1,1000],[1000,10000]]",
+            "[[1,8,1,100],[1,5,10000,100],[1,5,10000,100]]",
+            "[[1,8,9,100],[1,5,10000,100],[1,5,10000,100]]",
+            "[[1,1000],[1000,10000]]",
+        ],
+    )
+    found = activity_of(trace, device(), constants, np.full(4, 0.02))
+    assert found.memory_joules.tolist() == pytest.approx([20e6 * 100e-12] * 2 + [0, 0])
+    alone = activity_of(trace.select([0]), device(), constants, np.full(1, 0.02))
+    assert alone.memory_joules.tolist() == [0], "20 MB of weights stay in the cache"
+
+
+def test_small_kernels_leave_units_idle() -> None:
+    constants = msgspec.convert({**CONSTANTS, "vector_watts": 200}, PowerConstants)
+    trace = rows(stream=[1, 1], op_type=["vector"] * 2, tensor_size=[FILLS, FILLS / 2])
+    found = activity_of(trace, device(), constants, np.full(2, 1.0))
+    assert found.chip_joules.tolist() == pytest.approx([200, 100], rel=1e-4)
 
 
 def test_the_host_does_nothing_on_the_device() -> None:

@@ -96,6 +96,9 @@ def test_products_in_fp8_take_half_of_those_in_bf16_where_nothing_was_timed():
     assert 0.4 < times[1] / times[0] < 0.75
 
 
+HEADS = "[2,8,64,32]"
+
+
 @pytest.mark.parametrize(
     ("row", "shape", "table"),
     [
@@ -114,6 +117,16 @@ def test_products_in_fp8_take_half_of_those_in_bf16_where_nothing_was_timed():
             ("core", "attention", "bf16", "forward", "[[2,8,64,16],[2,2,64,16],[2,2,64,16]]"),
             (16, 64, 64, 16),
             "attention.cudnn.causal.grouped",
+        ),
+        (
+            ("core.scores.again", "attention", "fp16", "backward", f"[{','.join(3 * [HEADS])}]"),
+            (16, 64, 64, 32),
+            "bmm.nt",
+        ),
+        (
+            ("core.values.dx", "attention", "fp16", "backward", f"[{','.join(3 * [HEADS])}]"),
+            (32, 64, 32, 64),
+            "bmm.nn",
         ),
     ],
 )

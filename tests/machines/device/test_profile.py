@@ -1,5 +1,7 @@
 """Profiles and network models: what they are fitted on, what they say beyond it, and how sure they are."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from chakrakit.machines.device import (
     Prediction,
     Profile,
     Profiled,
+    WrittenBack,
     find_profile,
     work_model,
 )
@@ -252,3 +255,19 @@ def test_a_large_product_is_no_slower_than_any_that_was_timed():
         Operation("gemm", (10**4, 10**4, 5000), 1e12, 0.0)
     )
     assert beyond.us == pytest.approx(1e12 / 50e12 * 1e6 / 0.014)
+
+
+def test_a_step_does_not_write_back_what_a_timing_left_in_the_cache():
+    """Weights of 100 MB write back 1 - 1/e of a full cache; a result as large as they are, nothing."""
+    rows = [MeasuredRow([1, 1000, 50_000], 60.0, flops=1e8, bytes=1e8)]
+    back = WrittenBack(us=10.0, bytes=1e8)
+    tables = {"classes": {"gemm": rows}, "peak": {"bf16": 1e15}, "memory_bandwidth": 4e12}
+    profile = Profiled(Profile(written_back=back, **tables))
+    product = Operation("gemm", (1, 1000, 50_000), 1e8, 1e8)
+    assert profile.predict(product).us == pytest.approx(60 - 10 * (1 - math.exp(-1)), rel=1e-3)
+    assert profile.predict(product, resident=1.0).us == pytest.approx(60)
+    assert profile.as_timed(product).us == pytest.approx(60)
+    square = Operation("gemm", (9000, 9000, 9), 1e8, 1e8)
+    assert profile.predict(square).us == profile.as_timed(square).us
+    fast = Profiled(Profile(written_back=WrittenBack(us=1e3, bytes=1e8), **tables))
+    assert fast.predict(product).us == pytest.approx(25), "100 MB at 4 TB/s"

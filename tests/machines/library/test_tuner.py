@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec import structs
 
 from chakrakit.machines.library import Choice, Library, Span, choose
 from chakrakit.machines.library.constants import ExchangeConstants, Protocol, Tuner
@@ -50,6 +51,17 @@ def test_small_sizes_take_low_latency_and_large_ones_bandwidth():
 def test_exchanges_have_one_algorithm_and_two_protocols():
     assert choose(LIBRARY, "all-to-all", 1e3, NODE) == ("direct", "LL")
     assert exchange_protocol(LIBRARY, "message", 1e6, NODE) == "Simple"
+
+
+def test_low_latency_is_expected_to_carry_less_between_nodes_and_least_between_more_than_two():
+    """At most 39.0 and 20.4 GB/s with Intel's hosts, as NCCL's tuner says; here of 100 GB/s within a node."""
+    fast = structs.replace(LIBRARY, tuner=Tuner(bus_gbs=1000.0, low_latency_gbs=100.0))
+    for nodes, gbs in ((1, 100.0), (2, 39.0), (4, 20.4), (8, 20.4)):
+        span = Span(members=4 * nodes, nodes=nodes, local=4, link=1e12, leaving=1e12)
+        small, large = (
+            estimates(fast, "broadcast", s, span)[Choice("ring", "LL")] for s in (0, 1e9)
+        )
+        assert 1e9 / (large - small) / 1e9 == pytest.approx(gbs)
 
 
 def test_every_estimate_is_finite():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +12,7 @@ from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path.model import Model, RankGraphs, graph_of, per_rank
 from chakrakit.insight.rank import KIND_NAMES, RankView, RowKind, Table, ms, percent, rank_views
+from chakrakit.patterns import begins_with
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
@@ -113,10 +113,10 @@ def select(names: RankNames, selector: str) -> Mask:
         in_group = np.array([g == selector[6:] for g in names.groups] + [False])
         return np.asarray(in_group[names.group] & (names.kind == RowKind.COMM))
     try:
-        pattern = re.compile(selector)
-    except re.error as error:
+        matches = begins_with(selector)
+    except ValueError as error:
         raise ConfigError(f"{selector!r} is neither a class nor a pattern: {error}") from None
-    hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
+    hit = np.array([matches(t) for t in names.texts] or [False])
     return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= RowKind.COPY))
 
 

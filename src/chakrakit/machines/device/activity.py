@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device.clocks import Clocks, Draws
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.generated import operand_sizes
 from chakrakit.machines.device.launchers import operations_of
 from chakrakit.machines.device.power import (
     LATENCY,
@@ -27,6 +29,7 @@ from chakrakit.machines.device.power import (
 )
 from chakrakit.machines.device.profile import rate_type
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, typed_as
+from chakrakit.operators import element_bytes
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
@@ -34,6 +37,9 @@ UNTOLD = 0.5
 """Kernels without FLOPs and bytes count as streaming at this share of the memory's bandwidth. Assumed."""
 REACHED = 0.92
 """The share of a memory's nominal bandwidth that streaming kernels reach (H200: 4.41 of 4.8 TB/s)."""
+FILLS = 4.3e6
+"""Bytes from which an elementwise kernel occupies the whole device: 132 multiprocessors with 2,048 threads of
+16 bytes each (H200). One that touches less leaves units idle."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """Beginnings of the names of classes that run on the units for matrix products."""
 COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE, CostSource.SCALED)
@@ -61,11 +67,13 @@ def activity_of(
     full = np.minimum(from_memory / np.maximum(most, PICO), 1.0)
     each = types.each(constants.product) * np.where(attention, constants.attention, 1.0)
     chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
-    chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
+    filled = np.minimum(1.0, moved / FILLS)
+    chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * filled * seconds)
     least = flops / types.each(lambda name: device.peak_rate(name) or np.inf)
     hidden = product & (least >= full * seconds)
     at_memory = np.where(hidden, 0.0, full)
-    from_memory = np.where(moved < constants.cache_bytes, 0.0, from_memory)
+    brought = np.minimum(_brought(trace, rows, constants.cache_bytes), from_memory)
+    from_memory = np.where(moved < constants.cache_bytes, brought, from_memory)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
         chip_joules=np.where(rows, chip, 0.0),
@@ -74,6 +82,34 @@ def activity_of(
         at_chip=np.where(hidden, 1.0, (1 - LATENCY) * (1 - at_memory)),
         timed_one_by_one=hidden & profiled if profiled is not None else np.zeros_like(rows),
     )
+
+
+def _brought(trace: Trace, rows: Mask, cache_bytes: float) -> F64:
+    """Bytes of operands that no operation just before a row left in the cache.
+
+    They are a product's second operand (weights; saved activations in a gradient of weights) and the keys and
+    values of a token's attention. All are 0 where together they stay in the cache from step to step, and
+    where rows have no shapes of their own.
+    """
+    if "inputs_shapes" not in trace.table.column_names:
+        return np.zeros(len(trace))
+    codes, texts = trace.texts("inputs_shapes")
+    elements = np.array([*map(_second_operands, texts), 0.0])[codes]
+    names, types = dtypes_of(trace)
+    width = np.array([element_bytes(name or "bf16") for name in names], np.float64)[types]
+    brought = np.where(rows & typed_as(trace, "matmul", "attention"), elements * width, 0.0)
+    return brought if brought.sum() > cache_bytes else np.zeros(len(trace))
+
+
+def _second_operands(shapes: str) -> float:
+    """Elements of a product's second operand, or of the keys and values of attention of one token."""
+    first, *second = operand_sizes(shapes) or [()]
+    one_token = len(first) == _ATTENTION and first[2] == 1
+    return float(sum(map(prod, second))) if len(second) == 1 or one_token else 0.0
+
+
+_ATTENTION = 4
+"""Sizes of an operand of attention: batch, heads, tokens, size of a head."""
 
 
 class _Types(NamedTuple):

@@ -39,6 +39,11 @@ class GeneratedRow(NamedTuple):
     moved: float
 
 
+def operand_sizes(shapes: str) -> list[tuple[int, ...]]:
+    """The sizes of each operand of a row's `inputs_shapes`."""
+    return [tuple(map(int, part.split(","))) for part in _SHAPE.findall(shapes)]
+
+
 def of_experts(name: str) -> bool:
     """Whether a generated row is of a layer's experts: `moe.experts.up`, `layers.3.moe.experts.up`."""
     return name.startswith("moe.") or ".moe." in name
@@ -49,11 +54,12 @@ def generated_operation(row: GeneratedRow) -> Operation | None:
     """The operation of a row; None where it neither computes nor moves anything."""
     if row.op_type == _OPTIMIZER and row.moved:
         return Operation("adamw", (), 0.0, row.moved)
-    sizes = [tuple(map(int, part.split(","))) for part in _SHAPE.findall(row.shapes)]
+    sizes = operand_sizes(row.shapes)
     if row.op_type == "matmul" and row.flops:
         return _product(row, sizes)
     if row.op_type == "attention" and row.flops:
-        return _attention(row, sizes)
+        part = _UNFUSED.search(row.name)
+        return _unfused(row, sizes, *part.groups()) if part else _attention(row, sizes)
     return streamed(int(row.moved)) if row.moved else None
 
 
@@ -73,6 +79,20 @@ def _product(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
     if batch > 1:
         return Operation("gemm", (batch, m, n, k), row.flops, row.moved, f"bmm{precision}{layout}")
     return Operation("gemm", (m, n, k), row.flops, row.moved, f"gemm{precision}{layout}")
+
+
+def _unfused(
+    row: GeneratedRow, sizes: list[tuple[int, ...]], part: str, backward: str | None
+) -> Operation:
+    """One of the products of unfused attention, of every head; a backward row stands for two of them."""
+    (batch, heads, queries, head), (_, _, keys, _), (*_, value_head) = sizes
+    precision = PRODUCT_MARKS.get(rate_name(row.dtype or "bf16"), "")
+    count = batch * heads * (2 if backward else 1)
+    if part == "scores" and not backward:
+        shape, layout = (count, queries, keys, head), ".nt"
+    else:
+        shape, layout = (count, queries, head if part == "scores" else value_head, keys), ".nn"
+    return Operation("gemm", shape, row.flops, row.moved, f"bmm{precision}{layout}")
 
 
 def _attention(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
@@ -96,5 +116,7 @@ def _attention(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
     return Operation(kind, (batch * heads, queries, keys, head), flops, moved, table)
 
 
+_UNFUSED = re.compile(r"\bcore\.(scores|values)(?:\.again)?(\.dx)?$")
+"""Rows of attention whose scores go through memory; the softmax between them streams."""
 _CAUSAL = 0.75
 """The share of all scores below which attention is causal, which computes half of them."""

@@ -13,6 +13,7 @@ the two devices, and multiplied by the corrections that tables of the device gav
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -251,6 +252,26 @@ def _neighbours(table: F64, point: F64, allowed: Mask) -> _Neighbours:
     return _Neighbours(nearest, weight / max(weight.sum(), 1e-300), place[nearest])
 
 
+class WrittenBack(msgspec.Struct, frozen=True):
+    """Lines that were written to a cache before each cold timing, and that reading then writes to memory.
+
+    In a step a product writes back what kernels around it have written, which is taken to be as much as its
+    own result. Fitted by benchmarks/fit_written_back.py.
+    """
+
+    us: float
+    """Of the whole cache."""
+    bytes: float
+    """Reading these leaves 1/e of the lines."""
+
+    def us_of(self, operation: Operation) -> float:
+        """Microseconds of a product's cold time that a step does not have."""
+        m, n, k = operation.shape
+        result = operation.bytes * m * n / (m * n + m * k + n * k)
+        read = operation.bytes - result
+        return self.us * (math.exp(-result / self.bytes) - math.exp(-read / self.bytes))
+
+
 class Profile(msgspec.Struct, kw_only=True):
     """The file of a profile: what it was fitted on, and a table for each class."""
 
@@ -263,6 +284,8 @@ class Profile(msgspec.Struct, kw_only=True):
     memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
     """The size of the last cache; 0 where it was not measured."""
+    written_back: WrittenBack | None = None
+    """What cold times contain besides their operations; None where they do not."""
     classes: dict[str, list[MeasuredRow]] = {}
     base: str = ""
     """The packaged profile whose times are carried to this device; a profile has this or `classes`."""
@@ -334,6 +357,11 @@ LONG = 100.0
 """Microseconds at the data sheet's limits from which that share holds: below, launches decide."""
 
 
+def _is_product(operation: Operation) -> bool:
+    """Whether it is one product of two matrices."""
+    return operation.kind == "gemm" and len(operation.shape) == 3
+
+
 class Profiled:
     """The work model that gives device rows the profile's time; the rows of one operation share it.
 
@@ -393,15 +421,33 @@ class Profiled:
         return prediction._replace(us=us)
 
     def _predict(self, operation: Operation, resident: float) -> Prediction | None:
-        if self.base is None:
-            return self._read_off(operation, resident)
-        return self._on_own_device(operation, resident, self.base)
+        if self.base is not None:
+            return self._on_own_device(operation, resident, self.base)
+        timed, back = self._read_off(operation, resident), self.profile.written_back
+        if timed is None or back is None or not _is_product(operation):
+            return timed
+        # Timed in the cache, nothing is written back; and memory is never faster than its data sheet.
+        cold = (1 - resident) * self.waits_for_memory(operation)
+        least = min(
+            timed.us, operation.bytes / self.profile.memory_bandwidth * 1e6 * (1 - resident)
+        )
+        return timed._replace(us=max(least, timed.us - cold * max(0.0, back.us_of(operation))))
+
+    def waits_for_memory(self, operation: Operation) -> float:
+        """The share of a product's time in which more work of the memory delays it, by the data sheet."""
+        computing = operation.flops / self.profile.peak_rate(rate_type(operation))
+        return min(1.0, operation.bytes / self.profile.memory_bandwidth / max(computing, 1e-12))
+
+    def as_timed(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
+        """The time by this profile's own tables alone: what those of other devices are carried from."""
+        timed = self._read_off(operation, resident)
+        return timed and self._possible(timed, operation)
 
     def _on_own_device(
         self, operation: Operation, resident: float, base: Profiled
     ) -> Prediction | None:
         """The base's time, carried to this profile's device and corrected by the tables of it."""
-        measured = base.predict(operation, resident)
+        measured = base.as_timed(operation, resident)
         if measured is None:
             return None
         carried = base.carried(measured, operation, self.profile)
@@ -623,6 +669,11 @@ def read_profile(path: Path) -> Profile:
     if profile.base and not (_PROFILES / f"{profile.base}.json").is_file():
         raise ConfigError(f"{path}: base {profile.base!r} is no packaged profile")
     check_corrections(profile.corrections, str(path))
+    back = profile.written_back
+    if back is not None and not (0 <= back.us < math.inf and 0 < back.bytes < math.inf):
+        raise ConfigError(
+            f"{path}: written_back: give `us` of 0 or more and `bytes` of more than 0"
+        )
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")

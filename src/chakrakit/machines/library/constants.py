@@ -147,7 +147,9 @@ class Tuner(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     bus_gbs: Positive
     """Bus bandwidth of its rings within a node."""
     low_latency_gbs: Positive
-    """The most it expects of the LL protocol."""
+    """The most it expects of the LL protocol within a node."""
+    low_latency_across_gbs: tuple[Positive, Positive] = (39.0, 20.4)
+    """The same between two nodes, and between more, which NCCL takes from the hosts: by default Intel's."""
     link: Literal["nvlink", "pcie"] = "nvlink"
 
 

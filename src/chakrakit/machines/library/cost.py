@@ -6,7 +6,8 @@ The cost has three parts, which the simulator treats separately: `fixed` time be
     ring     launch + start + copy·c/b  +  steps·hop  +  steps·c/b + fill·min(size, in flight)·steps/(n·b)
 
 where c = size/n is a piece and b = share·link. The LL protocol's hop is `hop·(1 + busy)` once its slots
-are full (32 KiB), or `hop + c/b`, whichever is longer: transfers hide behind the hop until then.
+are full (32 KiB), or `hop + c/b`, whichever is longer: transfers hide behind the hop until then. A broadcast
+or reduction to one member moves its whole size once, slot after slot, and hides nothing.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _ring(
     flow = piece / rate(library, p, span)
     far = rounds(collective) * (span.nodes - 1)
     near = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
-    if p.busy:
+    if p.busy and passes == hops:
         near = max(near, within_node(p.hop_us * US, span) + flow) - flow
     latency = (hops - far) * near + far * max(
         near, between_nodes(library.network.hop_us[name], span)

@@ -87,11 +87,17 @@ def _bus(library: Library, span: Span) -> float:
     return bus if span.nodes == 1 else min(bus, span.leaving / GB)
 
 
+def _low_latency(library: Library, span: Span) -> float:
+    """The most GB/s that the tuner expects of the LL protocol."""
+    two, more = library.tuner.low_latency_across_gbs
+    return library.tuner.low_latency_gbs if span.nodes == 1 else two if span.nodes == 2 else more
+
+
 def _ring(library: Library, name: ProtocolName, collective: str, size: float, span: Span) -> float:
     hops, far = steps(collective, span.members), rounds(collective) * (span.nodes - 1)
     bus = _bus(library, span)
     if name == "LL":
-        bus = min(library.tuner.low_latency_gbs, bus / 2)
+        bus = min(_low_latency(library, span), bus / 2)
     elif name == "LL128":
         bus *= _LL128
     ratio = 1.0 if collective in ("broadcast", "reduce") else span.members / hops
@@ -103,7 +109,7 @@ def _ring(library: Library, name: ProtocolName, collective: str, size: float, sp
 def _tree(library: Library, name: ProtocolName, size: float, span: Span) -> float:
     bus = 0.92 * _bus(library, span)
     if name == "LL":
-        bus = min(library.tuner.low_latency_gbs, bus / 3.8)
+        bus = min(_low_latency(library, span), bus / 3.8)
     elif name == "LL128":
         bus *= 120 / 128
     near, across = (_HOP_US[k]["tree"][name] for k in (library.tuner.link, "network"))

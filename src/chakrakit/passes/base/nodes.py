@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, U64, Mask, Texts
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import operations_of
+from chakrakit.patterns import begins_with
 from chakrakit.trace.communication import Binding, Body, bind
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import is_communication, on_host
@@ -64,10 +65,10 @@ def where(texts: Texts, test: Callable[[str], object]) -> Mask:
 def begins_to_match(texts: Texts, patterns: Sequence[str], field: str) -> Mask:
     """Returns the rows whose text matches one of the regular expressions from its beginning."""
     try:
-        tests = [re.compile(pattern) for pattern in patterns]
-    except re.error as error:
+        tests = [begins_with(pattern) for pattern in patterns]
+    except ValueError as error:
         raise ConfigError(f"{field}: not a regular expression: {error}") from None
-    return where(texts, lambda text: text and any(test.match(text) for test in tests))
+    return where(texts, lambda text: text and any(test(text) for test in tests))
 
 
 # --- the class of work a node does: gemm, attention, elementwise, communication, host, … --------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from chakrakit.arrays import Mask
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base import Pass, map_bodies, texts_of
+from chakrakit.passes.base import Pass, map_bodies, texts_of, where
+from chakrakit.patterns import holds
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -29,8 +27,8 @@ class Stream(Pass):
 
     def __post_init__(self) -> None:
         try:
-            re.compile(self.match)
-        except re.error as error:
+            holds(self.match)
+        except ValueError as error:
             raise ConfigError(f"match={self.match!r} is no regular expression: {error}") from None
         if not self.match or self.to < 0:
             raise ConfigError("stream: give match, which names nodes, and a stream of 0 or more")
@@ -45,8 +43,7 @@ class Stream(Pass):
         return map_bodies(traces, self._moved)
 
     def _chosen(self, trace: Trace) -> Mask:
-        pattern = re.compile(self.match)
-        return np.array([bool(pattern.search(n)) for n in texts_of(trace, "name").tolist()])
+        return where(texts_of(trace, "name"), holds(self.match))
 
     def _moved(self, trace: Trace) -> Trace:
         chosen = self._chosen(trace)

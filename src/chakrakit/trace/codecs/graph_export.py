@@ -15,6 +15,7 @@ import numpy as np
 
 from chakrakit.arrays import U64, Mask
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.patterns import holds
 from chakrakit.results import Result
 from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
@@ -71,11 +72,11 @@ def type_code(name: str) -> int:
 
 def _matching(trace: Trace, pattern: str) -> Mask:
     try:
-        regex = re.compile(pattern)
-    except re.error as error:
+        matches = holds(pattern)
+    except ValueError as error:
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from None
     names = trace.names.combine_chunks()
-    name_matches = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
+    name_matches = np.array([matches(n) for n in names.dictionary.to_pylist()], np.bool_)
     return name_matches[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 

@@ -263,6 +263,10 @@ class Plan(Part, frozen=True, kw_only=True):
     """Whether gathered inputs are kept for backward (more memory) or gathered again (as Megatron does)."""
     shared_reduce: bool = True
     """Whether input gradients of sibling projections are summed before they are reduced over tp."""
+    weight_grads: Literal["fused", "separate"] = "fused"
+    """Products of weights' gradients add to what earlier micro-batches left and run while tp reduces the
+    input's gradient (fused, as Megatron-LM does since 2022), or the reduction comes after them and a kernel
+    of its own adds (separate, as autograd and Megatron-LM before 2022 do)."""
     tp_overlap: bool = False
     """Whether gathers and scatters over tp run beside the products that read or make their data (as
     Megatron-Core's `tp_comm_overlap` does), not before and after them."""

@@ -52,12 +52,32 @@ def matmul(
             grads = [(x, Tensor(x.dims, x.dtype, frozenset(outer.axes), place))]
         dw = node.again(name=f"{name}.dw", weight=True, free=freed, shapes=_shapes(count, k, m, n))
         dw.deps = [again] if again >= 0 else []
-        place = tape.emit_backward(dw, [grad], [x])
+        before = [] if tape.settings.fused_weight_grads else [g for _, g in grads]
+        place = tape.emit_backward(dw, [grad, *before], [x])
+        if before:
+            grads = [(x, replace(g, node=place)) for g in before]
+        if tape.settings.adds_weight_grads:
+            place = _add_to_gradient(tape, weight, place)
         for parameter in learned:
             parameter.grad_node = place
         return grads
 
     return tape.record(out, back)
+
+
+def _add_to_gradient(tape: Tape, weight: Weight, product: int) -> int:
+    """A kernel that adds a product to the gradient of earlier micro-batches: reads both, writes one."""
+    settings, count = tape.settings, weight.tensor.elements(tape.degrees)
+    node = BlockNode(
+        f"{tape.backward[product].name}.add",
+        "vector",
+        vector_ops=count,
+        bytes=count * (BYTES[settings.dtype] + 2 * BYTES[settings.grad_dtype or settings.dtype]),
+        dtype=settings.dtype,
+        weight=True,
+        deps=[product],
+    )
+    return tape.emit_backward(node)
 
 
 def _matmul_node(

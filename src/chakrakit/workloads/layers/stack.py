@@ -32,6 +32,10 @@ from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
 from chakrakit.workloads.layers.tokens import Tokens
 
+UNQUANTIZED = ("embedding", "head")
+"""Blocks that engines keep and compute in the type of the activations where a step quantizes products: vLLM,
+SGLang and TensorRT-LLM quantize the matrices of layers alone."""
+
 # --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
 # Recipes of Megatron-Core (`tp_comm_overlap`) cut both into pieces and exchange one piece while another is
@@ -200,7 +204,10 @@ class Stack:
     def block(self, name: str) -> Block:
         """The block of this name, one micro-batch forward and backward."""
         if name not in self.blocks:
-            tape = Tape(name, self.settings, self.formats.get(name))
+            settings = self.settings
+            if name in UNQUANTIZED and not settings.training:
+                settings = replace(settings, matmul_dtype="")
+            tape = Tape(name, settings, self.formats.get(name))
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
             block = overlapped(block) if self.settings.tp_overlap else block
@@ -212,6 +219,7 @@ class Stack:
 def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
     """Returns the settings of tapes under a plan and a step."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
+    fused = plan.weight_grads == "fused"
     return Settings(
         degrees=degrees,
         dtype=step.dtype,
@@ -220,6 +228,9 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         samples=not step.in_micro_batches,
         save_gathered=plan.save_gathered,
         shared_reduce=plan.shared_reduce,
+        fused_weight_grads=fused,
+        adds_weight_grads=not fused and step.global_batch > plan.dp * step.micro_batch,
+        grad_dtype=step.grad_dtype,
         touched=touched,
         tp_overlap=plan.tp_overlap,
         folds_experts=plan.folds_experts,

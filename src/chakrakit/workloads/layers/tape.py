@@ -126,6 +126,12 @@ class Settings:
     """Whether the next tokens are drawn from the logits, which then must be whole."""
     save_gathered: bool = True
     shared_reduce: bool = True
+    fused_weight_grads: bool = True
+    """Whether input gradients are reduced beside the products of weights' gradients, not after them."""
+    adds_weight_grads: bool = False
+    """Whether a kernel of its own adds each product to the gradient of earlier micro-batches."""
+    grad_dtype: str = ""
+    """Element type of kept gradients; empty: dtype."""
     touched: float = 1.0
     """Part of the experts that the tokens at hand need, whose weights are read."""
     tp_overlap: bool = False

@@ -6,10 +6,14 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from chakrakit.errors import ConfigError
+from chakrakit.patterns import begins_with, compiled
 from chakrakit.workloads.description import Format, Layer, Precision
 from chakrakit.workloads.models.hugging_face.modules import HEAD, modules_of
+
+T = TypeVar("T")
 
 NEVER = ("attention.conv", "attention.index.weights")
 """Weights that are no matrices of a product, or whose products files keep in full precision throughout."""
@@ -79,34 +83,24 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     plain = [re.escape(short(p)) for p in patterns if "*" not in p and not p.startswith("re:")]
     starred = [fnmatch.translate(short(p)) for p in patterns if "*" in p and p[:3] != "re:"]
     texts = [rf"(?:^|.*\.)(?:{'|'.join(plain)})(?:\..*|$)"] if plain else []
-    expressions = [_compiled(text) for text in (*texts, *starred)]
-    written = [_compiled(p[3:]) for p in patterns if p.startswith("re:")]
+    expressions = [_taken(compiled, text) for text in (*texts, *starred)]
+    written = [_taken(begins_with, p[3:]) for p in patterns if p.startswith("re:")]
 
     def excluded(name: str) -> bool:
         return any(e.match(name) for e in expressions) or any(
-            e.match(f"{before}{name}")
-            for e in written
+            matches(f"{before}{name}")
+            for matches in written
             for before in ("", "model.", "model.language_model.", "language_model.model.")
         )
 
     return excluded
 
 
-_LONGEST_PATTERN = 400_000
-"""Characters of all patterns together; the longest published list has 16 thousand."""
-
-
-def _compiled(text: str) -> re.Pattern[str]:
-    if len(text) > _LONGEST_PATTERN or re.search(r"[*+}]\)[*+{]", text):
-        raise ConfigError(
-            f"a pattern of modules is not taken, as it could take for ever: {text:.60}"
-        )
+def _taken(make: Callable[[str], T], text: str) -> T:
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise ConfigError(
-            f"a pattern of modules is no regular expression: {text:.60}: {error}"
-        ) from None
+        return make(text)
+    except ValueError as error:
+        raise ConfigError(f"a pattern of modules is not taken: {text:.60}: {error}") from None
 
 
 # --- the formats of layers ----------------------------------------------------------------------
