@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,4 +19,5 @@ def test_the_demo_runs_to_its_report(tmp_path: Path, capsys) -> None:
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     fast, slow = (chakrakit.read(tmp_path / "out" / name) for name in ("infiniband", "ethernet"))
     assert len(fast) == len(slow) == 64
+    assert re.search(r"step [\d,.]+ → [\d,.]+ ms", "\n".join(said.splitlines()[-24:]))
     assert fast.makespan_ns < slow.makespan_ns

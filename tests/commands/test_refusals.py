@@ -269,3 +269,25 @@ def test_control_characters_are_shown_not_sent():
     from chakrakit.commands.output import clean
 
     assert clean("a\x1b[31mred") == "a\\x1b[31mred"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("convert w", "Missing argument 'OUT'. `out.et`"),
+        ("convert w", "For example: chakra convert trace.0.et trace.parquet"),
+        (
+            "convert w -o w.json",
+            "No such option '-o'. OUT is given without it. For example: chakra",
+        ),
+        ("export run -o x.dot", "For example: chakra export run run.pftrace --rank 0"),
+        (
+            "calibrate run",
+            "Missing option '-o' / '--output'. Where the profile, model or constants",
+        ),
+        ("get", "a library is a folder with library.json, or its URL"),
+    ],
+)
+def test_what_is_missing_is_explained_with_an_example(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in " ".join(refused(capsys, *words.split()).split())

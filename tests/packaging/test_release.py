@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import tomllib
-from types import ModuleType
 
 import pytest
 import yaml
 
 import chakrakit as ck
 from support.paths import ROOT
+from support.scripts import script
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-
-
-def _script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_version_stands_in_the_package_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert "version" in project["dynamic"]
     package = (ROOT / "src/chakrakit/__init__.py").read_text()
-    assert _script("release_notes").version_of(package) == ck.__version__
+    assert script("release_notes").version_of(package) == ck.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == ck.__version__
 
 
@@ -38,7 +28,7 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog() -> None:
     changelog = (
         "## Unreleased\n\n- soon\n\n## [1.2.0] - 2030-01-01\n\n- this\n\n## 1.1.0\n\n- old\n"
     )
-    assert _script("release_notes").notes_of("v1.2.0", changelog, "1.2.0") == "- this"
+    assert script("release_notes").notes_of("v1.2.0", changelog, "1.2.0") == "- this"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +39,7 @@ def test_a_tag_that_the_package_or_the_changelog_does_not_know_is_refused(
     tag: str, version: str, why: str
 ) -> None:
     with pytest.raises(SystemExit, match=why):
-        _script("release_notes").notes_of(tag, "## 1.2.0\n\n- this\n", version)
+        script("release_notes").notes_of(tag, "## 1.2.0\n\n- this\n", version)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)

@@ -10,8 +10,9 @@ import click
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
 from chakrakit.commands.options import Option, Positional, public
-from chakrakit.commands.output import Json, print_json, print_table
+from chakrakit.commands.output import Json, console, print_json, print_table
 from chakrakit.errors import ConfigError
+from chakrakit.results import counted
 
 if TYPE_CHECKING:
     from chakrakit.machines import CalibrationReport
@@ -110,6 +111,7 @@ def command(sources: tuple[str, ...], *, json: Json = False, **options: Any) -> 
     report = calibrate(*sources, **options)
     if json:
         return print_json(report)
+    console().print(_headline(report, options["output"]))
     for table in (report.classes, report.ranges, report.collectives):
         if table:
             heads = table[0].__struct_fields__
@@ -117,6 +119,18 @@ def command(sources: tuple[str, ...], *, json: Json = False, **options: Any) -> 
     for what, rows in report.left_out.items():
         click.echo(f"left out: {rows:,} rows of {what}")
     return None
+
+
+def _headline(report: CalibrationReport, output: str) -> str:
+    """What was written, and where it goes."""
+    if report.collectives:
+        of = counted(len(report.collectives), "collective")
+        return f"constants of {of}, for `library` in the machine's file: {output}"
+    if report.ranges:
+        of = counted(len(report.ranges), "range")
+        return f"a network model of {of} of sizes: chakra simulate W --network-model {output}"
+    of = counted(len(report.classes), "class", "classes")
+    return f"a profile of {of} of operators: chakra simulate W --compute {output}"
 
 
 def _cell(value: object) -> object:

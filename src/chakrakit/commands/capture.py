@@ -250,10 +250,10 @@ def _print(report: CaptureReport, output: str) -> None:
     one = f"communication of one rank{', of the first kind that has it' * (len(report.kinds) > 1)}"
     if report.collectives:
         console().print(f"{one}; bytes are what it puts in")
-    print_table(
-        ("communication", "group", "count", "bytes"),
-        ((c.type, c.group, c.count, c.bytes) for c in report.collectives),
-    )
+        print_table(
+            ("communication", "group", "count", "bytes"),
+            ((c.type, c.group, c.count, c.bytes) for c in report.collectives),
+        )
     out = console()
     for text in report.stubbed:
         out.print(f"stubbed: {text}")

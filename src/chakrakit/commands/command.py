@@ -71,6 +71,25 @@ class GroupedCommand(click.Command):
         shown, self.examples = _without_examples(inspect.cleandoc(help))
         super().__init__(name, params=[_parameter(p) for p in parameters], help=shown, **given)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the command line; where something is missing, says what it is and gives an example."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            missing = self.options.get(str(error.param.name)) if error.param else None
+            text = self._with_example(missing.help if missing else "")
+            raise click.MissingParameter(text, ctx, error.param) from None
+        except click.NoSuchOption as error:
+            target = self.options.get("target")
+            if target is None or error.option_name not in ("-o", "--output"):
+                raise
+            text = f"{error.message} {target.metavar} is given without it."
+            raise click.UsageError(self._with_example(text), ctx) from None
+
+    def _with_example(self, text: str) -> str:
+        example = self.examples[0].partition("  #")[0].rstrip() if self.examples else ""
+        return f"{text} For example: {example}".strip() if example else text
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes what the command does, then the examples."""
         super().format_help_text(ctx, formatter)

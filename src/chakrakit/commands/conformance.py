@@ -69,6 +69,7 @@ def command(
     if json:
         print_json(result)
     else:
+        console().print(f"{result.passed} of {len(result.cases)} cases passed")
         rows = [(v.name, "passed" if v.passed else "failed", v.question) for v in result.cases]
         print_table(("case", "", "question"), rows)
         for verdict in result.cases:
@@ -76,6 +77,5 @@ def command(
                 console().print(f"{verdict.name}: {name} is {expected}, read as {read}")
             if verdict.error:
                 console().print(f"{verdict.name}: {verdict.error}")
-        console().print(f"{result.passed} of {len(result.cases)} cases passed")
     if result.passed < len(result.cases):
         sys.exit(1)

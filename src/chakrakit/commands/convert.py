@@ -95,4 +95,5 @@ def command(*, target: str, json: Json = False, **options: Any) -> None:
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
     for note in converted.notes:
         click.echo(f"note: {note}", err=True)
+    click.echo(f"wrote {target}", err=True)
     return None

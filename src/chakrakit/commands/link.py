@@ -11,10 +11,15 @@ from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import EngineOption, Path_
 from chakrakit.commands.options import Option, Positional, picked, public, settings_of
 from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.results import counted
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import LinkedRun
     from chakrakit.sources.pytorch.linking import LinkReport, RankReport
+
+
+_SHOWN = 12
+"""Ranks whose rows fit one screen with the lines around them."""
 
 
 def kernels_of(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -165,10 +170,13 @@ def command(
 
 
 def print_summary(report: LinkReport, output: Path) -> None:
-    """A warning if there is one, one row per rank, and what concerns them all."""
+    """Says how many ranks became a run, how long its step is, what each rank holds and what they share."""
     out = console()
     if report.warning:
         out.print(f"warning: {report.warning}")
+    out.print(f"linked {counted(len(report.ranks), 'rank')} into {output}")
+    if report.recording is not None and report.step_ns:
+        out.print(report.recording.sentence)
     rows = [
         (
             r.rank,
@@ -182,18 +190,22 @@ def print_summary(report: LinkReport, output: Path) -> None:
         for r in report.ranks
     ]
     head = ("rank", "operators", "device", "comm", "measured ms", "scheduled ms", "violations")
-    print_table(head, rows)
-    if report.recording is not None and report.step_ns:
-        out.print(report.recording.sentence)
+    print_table(head, rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        out.print(f"… and {len(rows) - _SHOWN:,} more (--json has all)")
     skew = report.clock.get("residual_skew_ns") or {}
     if skew:
         out.print(f"clocks: {report.clock['rule']}, residual skew {skew['median'] / 1e3:,.1f} µs")
     for path, why in report.ignored_files.items():
         out.print(f"not used: {path}: {why}")
+    ranks_of_warning: dict[str, list[int]] = {}
     for rank in report.ranks:
         for warning in rank.warnings:
-            out.print(f"rank {rank.rank}: {warning}")
-    out.print(f"wrote {output}")
+            ranks_of_warning.setdefault(warning, []).append(rank.rank)
+    for warning, ranks in ranks_of_warning.items():
+        which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks):,} ranks"
+        out.print(f"{which}: {warning}")
+    out.print(f"more: chakra analyze {output}, chakra view {output}")
 
 
 def _details(rank: RankReport) -> None:

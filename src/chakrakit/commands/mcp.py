@@ -6,11 +6,13 @@ Nothing is written unless the server was started with `--write`, and no path out
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import msgspec
 
 import chakrakit as ck
@@ -209,4 +211,11 @@ def command(
     chakra mcp .
     chakra mcp /path/to/runs
     """
-    server_of(Path(folder), write).run("stdio")
+    server = server_of(Path(folder), write)
+    if sys.stdin.isatty():
+        click.echo(
+            "Waiting for an agent on standard input (Ctrl-D stops). Agents start this\n"
+            "command themselves: see chakra mcp --help.",
+            err=True,
+        )
+    server.run("stdio")

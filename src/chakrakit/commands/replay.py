@@ -139,8 +139,6 @@ def command(
 
 def _print(report: ReplayReport, output: str | None) -> None:
     print_recording(report.recording)
-    head = ("rank", "plays", "step ms", "p10", "p90", "cpu ms", "kernels ms", "coverage")
-    print_table(head, [_rank_row(rank) for rank in report.ranks])
     out = console()
     step, share = report.step_ns, report.coverage
     out.print(
@@ -150,6 +148,8 @@ def _print(report: ReplayReport, output: str | None) -> None:
     out.print(f"replayed: {share.count:.1%} of operators, {share.time:.1%} of their time")
     if report.recorded is not None:
         out.print(report.recorded.sentence)
+    head = ("rank", "plays", "step ms", "p10", "p90", "cpu ms", "kernels ms", "coverage")
+    print_table(head, [_rank_row(rank) for rank in report.ranks])
     if report.stand_ins:
         rows = [(s.name, s.count, f"{s.time_ns / 1e6:,.3f}", s.why) for s in report.stand_ins]
         print_table(("stand-in for", "count", "ms", "why"), rows[:_SHOWN])

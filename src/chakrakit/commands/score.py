@@ -72,15 +72,15 @@ def command(
     if json:
         print_json(result)
         return
+    for name, mean in result.mean_error.items():
+        worst, failed = 100 * result.worst_error[name], result.failed[name]
+        more = f", {failed} could not be said" if failed else ""
+        console().print(f"{name}: {100 * mean:.1f} % on average, at most {worst:.1f} %{more}")
     rows = [
         (s.simulator, s.bundle, _ms(s.truth_ns), _ms(s.step_ns), _percent(s.error), s.failed)
         for s in result.scores
     ]
     print_table(("simulator", "bundle", "timed ms", "said ms", "error %", ""), rows)
-    for name, mean in result.mean_error.items():
-        worst, failed = 100 * result.worst_error[name], result.failed[name]
-        more = f", {failed} could not be said" if failed else ""
-        console().print(f"{name}: {100 * mean:.1f} % on average, at most {worst:.1f} %{more}")
 
 
 def _ms(ns: float | None) -> float | str:

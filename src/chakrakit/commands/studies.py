@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 from chakrakit.commands.command import command as command_of
@@ -73,7 +74,11 @@ def command(family: str | None, *, json: Json = False) -> None:
         "gain",
         "claim, or why there is no study",
     )
-    if (out := console()).width < _WIDE:
+    counts = Counter(line.verdict for line in lines)
+    out = console()
+    verdicts = ", ".join(f"{verdict} {n}" for verdict, n in counts.most_common())
+    out.print(f"{len(lines)} published systems; verdicts: {verdicts}")
+    if out.width < _WIDE:
         narrow = [[row[i] for i in _NARROW] for row in rows]
         print_table([head[i] for i in _NARROW], narrow)
         return out.print("a wider terminal shows what was claimed; chakra study ID runs one")

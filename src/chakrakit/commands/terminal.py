@@ -25,7 +25,7 @@ _GAP, _SMALL_GAP = 2, 1
 _CONTROL = {c: f"\\x{c:02x}" for c in (*range(0x20), *range(0x7F, 0xA0)) if chr(c) not in "\t\n"}
 """Of each character that a terminal would obey, how it is shown."""
 _COMMAND = "chakra "
-"""How a command begins that readers will copy; behind a colon a line is broken before it."""
+"""How a command begins that readers will copy; behind a colon, or another, a line is broken before it."""
 
 
 def clean(text: str) -> str:
@@ -66,13 +66,14 @@ class Console:
 
 
 def broken(line: str, width: int) -> list[str]:
-    """A line in parts that fit; a command at its end stays whole, so that it can be copied."""
+    """A line in parts that fit; commands at its end stay whole, one in each line, to be copied."""
     if len(line) <= width:
         return [line]
     head, mark, rest = line.partition(f": {_COMMAND}")
     indent = " " * (len(line) - len(line.lstrip()))
-    command = [f"{indent}{_COMMAND}{rest}"] if mark else []
-    return _wrapped(f"{head}:" if mark else head.rstrip(), width, indent) + command
+    commands = rest.split(f", {_COMMAND}") if mark else []
+    first = _wrapped(f"{head}:" if mark else head.rstrip(), width, indent)
+    return first + [f"{indent}{_COMMAND}{command}" for command in commands]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -87,9 +88,10 @@ def table_lines(head: Sequence[str], cells: Sequence[Sequence[str]], width: int)
     """A table as lines: numbers to the right and never broken; texts and heads are where it is too wide."""
     right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(head))]
     columns = [[name, *(row[i] for row in cells)] for i, name in enumerate(head)]
-    for gap in (_GAP, _SMALL_GAP):
+    # Columns move together before a word is broken.
+    for gap, may_break in ((_GAP, False), (_SMALL_GAP, False), (_GAP, True), (_SMALL_GAP, True)):
         room = width - gap * (len(head) - 1)
-        widths = _widths(columns, right, room)
+        widths = _widths(columns, right, room, may_break)
         if sum(widths) <= room:
             break
     lines = []
@@ -112,16 +114,18 @@ def _is_number(text: str) -> bool:
     return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
 
 
-def _widths(columns: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int]:
+def _widths(
+    columns: Sequence[Sequence[str]], right: Sequence[bool], room: int, may_break: bool
+) -> list[int]:
     """The width of each column: what it needs or, where that is too much, the widest ones less."""
     widths = [max(map(len, column)) for column in columns]
     least = [
         max(_longest_word(column[0]), *(map(len, column[1:]) if numbers else [_NARROW]))
         for column, numbers in zip(columns, right, strict=True)
     ]
-    # First what breaks between words, and words only if that is not enough.
     whole = [max(map(_longest_word, column)) for column in columns]
-    for floor in ([max(pair) for pair in zip(least, whole, strict=True)], least):
+    floors = [[max(pair) for pair in zip(least, whole, strict=True)]]
+    for floor in (*floors, least) if may_break else floors:
         while sum(widths) > room:
             spare = [w - f for w, f in zip(widths, floor, strict=True)]
             if max(spare) <= 0:

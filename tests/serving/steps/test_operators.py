@@ -44,7 +44,10 @@ def test_weights_of_four_bits_have_a_scale_for_sixteen(operators) -> None:
     layers = eight.weight_bytes - ends
     assert four.weight_bytes == int(ends + layers * FOUR_BITS)
     assert four.model_figures.precision.weight_bytes == four.weight_bytes
-    assert {o.dtype for o in four.operators if o.op == "matmul"} == {"fp4"}
+    for made, kind in ((eight, "fp8"), (four, "fp4")):
+        products = {o.name: o.dtype for o in made.operators if o.op == "matmul"}
+        assert products.pop("head") == "bf16"  # as its weights are kept
+        assert set(products.values()) == {kind}
 
 
 def test_attention_and_the_cache(operators) -> None:

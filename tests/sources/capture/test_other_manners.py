@@ -82,6 +82,16 @@ def test_what_one_rank_saved_others_load(captured: Captured) -> None:
     assert sum(kind.ranks for kind in report.kinds) == 2
 
 
+def test_one_process_with_one_gpu_and_a_printed_count(captured: Captured) -> None:
+    _, traces = captured("other_manners", "counted", ranks=1, device="h200")
+    assert names_of(traces)["aten::addmm"] == 1
+
+
+def test_one_process_on_several_gpus_is_refused_with_its_cure(captured: Captured) -> None:
+    with pytest.raises(ChakraError, match=r"one process on 2 GPUs.*DistributedDataParallel"):
+        captured("other_manners", "counted", ranks=2, device="h200")
+
+
 def test_functions_inside_kernels_are_refused_by_name(captured: Captured) -> None:
     with pytest.raises(ChakraError, match=r"flex_attention runs functions of the script inside"):
         captured("other_manners", "flexed", ranks=1, device="h200")

@@ -290,6 +290,12 @@ def test_a_type_that_nobody_knows_is_that_of_the_class_it_names(tmp_path) -> Non
              "num_attention_heads": 32, "num_layers": 28, "padded_vocab_size": 65024, "rmsnorm": True},
             6_243_584_000,
         ),
+        (  # keys and values of all heads, unless the switch is on
+            {"model_type": "chatglm", "hidden_size": 4096, "ffn_hidden_size": 13696, "kv_channels": 128,
+             "add_qkv_bias": True, "multi_query_attention": False, "multi_query_group_num": 2,
+             "num_attention_heads": 32, "num_layers": 28, "padded_vocab_size": 65024, "rmsnorm": True},
+            6_243_584_000 + 28 * 2 * 30 * 128 * (4096 + 1),
+        ),
         (
             {"model_type": "exaone", "hidden_size": 4096, "intermediate_size": 14336, "num_layers": 32,
              "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 102400},

@@ -234,6 +234,22 @@ def test_a_method_that_is_not_understood_is_named(tmp_path) -> None:
         served(tmp_path, sparse)
 
 
+def test_a_key_that_changes_the_precision_and_is_not_understood_is_named(tmp_path) -> None:
+    """What says how weights were packed or found is passed over; what says more is not."""
+    assert served(tmp_path, FP8 | {"scale_fmt": "ue8m0"}) == served(tmp_path, FP8)
+    with pytest.raises(
+        ConfigError, match=r"kv_cache_scheme \(.*is not understood in a precision by fp8"
+    ):
+        served(tmp_path, FP8 | {"kv_cache_scheme": {"num_bits": 8}})
+    with pytest.raises(ConfigError, match="modules_in_block_to_quantize"):
+        served(
+            tmp_path,
+            {"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["self_attn.q"]]},
+        )
+    with pytest.raises(ConfigError, match="act_bits is 8; it should be 16"):
+        served(tmp_path, {"quant_method": "auto-round", "bits": 4, "act_bits": 8})
+
+
 def test_files_from_before_the_method_had_a_key(tmp_path) -> None:
     stated = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
     assert served(tmp_path, stated) == served(tmp_path, {"quant_method": "bitsandbytes"} | stated)

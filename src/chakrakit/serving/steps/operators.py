@@ -22,9 +22,10 @@ from msgspec.structs import replace as replace_fields
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step
-from chakrakit.workloads.generate import UNQUANTIZED, ModelFigures, model_figures, touched_experts
+from chakrakit.workloads.generate import ModelFigures, model_figures, touched_experts
 from chakrakit.workloads.layers import (
     BYTES,
+    UNQUANTIZED,
     BlockNode,
     Core,
     Reach,
@@ -155,7 +156,10 @@ class StepOperators:
         for rows in zip(*recorded, strict=True):
             if rows[0][0].op not in MIXING:
                 operators.append(_operator([node for node, _ in rows], rows[0][1], places))
-        return [_in_four_bits(o) if self.four_bits and o.op == "matmul" else o for o in operators]
+        if not self.four_bits:
+            return operators
+        eight = self.step.matmul_dtype
+        return [_in_four_bits(o) if (o.op, o.dtype) == ("matmul", eight) else o for o in operators]
 
     @cached_property
     def kernels(self) -> int:

@@ -82,7 +82,8 @@ def opened(source: str, name: str) -> BinaryIO:
         try:
             return (Path(source) / name).open("rb")
         except OSError as error:
-            raise ConfigError(f"{Path(source) / name}: {error.strerror or error}") from None
+            hint = f"; a library is a folder with {INDEX}, or its URL" if name == INDEX else ""
+            raise ConfigError(f"{Path(source) / name}: {error.strerror or error}{hint}") from None
     address = source.rstrip("/") + "/" + urllib.parse.quote(name)
     try:
         reply: BinaryIO = urllib.request.urlopen(address, timeout=_SECONDS)

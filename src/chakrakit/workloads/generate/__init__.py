@@ -19,7 +19,6 @@ from chakrakit.workloads.generate.figures import (
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import touched_experts
 from chakrakit.workloads.generate.model_figures import (
-    UNQUANTIZED,
     ModelFigures,
     PrecisionUsed,
     model_figures,
@@ -30,7 +29,6 @@ from chakrakit.workloads.generate.requests import Iteration, RequestPiece
 from chakrakit.workloads.generate.series import Series
 
 __all__ = [
-    "UNQUANTIZED",
     "VERSION",
     "CacheMove",
     "ClassFigures",

@@ -8,7 +8,7 @@ import msgspec
 
 from chakrakit.results import Result
 from chakrakit.workloads.description import Decoder, Model, Plan, Step, Workload
-from chakrakit.workloads.layers import BYTES, Stack, Weight, stack_of
+from chakrakit.workloads.layers import BYTES, UNQUANTIZED, Stack, Weight, stack_of
 
 
 class PrecisionUsed(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +87,6 @@ def model_figures(model: Model, step: Step) -> ModelFigures:
         mtp_layers=decoder.mtp_layers if decoder else 0,
         precision=precision_used(model, step),
     )
-
-
-UNQUANTIZED = ("embedding", "head")
-"""Blocks whose weights engines keep in the type of the activations: vLLM, SGLang and TensorRT-LLM quantize
-the matrices of layers alone."""
 
 
 def _bytes(weight: Weight, step: Step, block: str) -> int:

@@ -9,7 +9,14 @@ from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
 from chakrakit.workloads.layers.resharding import ShardHolder, Transfer, gathers, spread, transfers
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Move, Tensor
-from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of, token_axes, training_tokens
+from chakrakit.workloads.layers.stack import (
+    FAMILIES,
+    UNQUANTIZED,
+    Stack,
+    stack_of,
+    token_axes,
+    training_tokens,
+)
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
 from chakrakit.workloads.layers.tokens import Tokens, linear
 
@@ -18,6 +25,7 @@ __all__ = [
     "BYTES",
     "FAMILIES",
     "INPUT",
+    "UNQUANTIZED",
     "Block",
     "BlockNode",
     "Core",

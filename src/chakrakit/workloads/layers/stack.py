@@ -32,6 +32,10 @@ from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
 from chakrakit.workloads.layers.tokens import Tokens
 
+UNQUANTIZED = ("embedding", "head")
+"""Blocks that engines keep and compute in the type of the activations where a step quantizes products: vLLM,
+SGLang and TensorRT-LLM quantize the matrices of layers alone."""
+
 # --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
 # Recipes of Megatron-Core (`tp_comm_overlap`) cut both into pieces and exchange one piece while another is
@@ -200,7 +204,10 @@ class Stack:
     def block(self, name: str) -> Block:
         """The block of this name, one micro-batch forward and backward."""
         if name not in self.blocks:
-            tape = Tape(name, self.settings, self.formats.get(name))
+            settings = self.settings
+            if name in UNQUANTIZED and not settings.training:
+                settings = replace(settings, matmul_dtype="")
+            tape = Tape(name, settings, self.formats.get(name))
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
             block = overlapped(block) if self.settings.tp_overlap else block

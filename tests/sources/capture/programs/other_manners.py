@@ -165,6 +165,23 @@ def saved():
         optimizer.step()
 
 
+def counted():
+    """One process on all GPUs that it sees, a twin on the meta device, and a count printed with `%d`."""
+    model = nn.DataParallel(nn.Linear(4, 3).cuda(), device_ids=range(torch.cuda.device_count()))
+    twin = copy.deepcopy(model.module).to("meta")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    correct = 0
+    for _ in range(2):
+        x, y = torch.randn(8, 4), torch.randint(3, (8,))
+        out = model(x)
+        functional.cross_entropy(out, y.cuda()).backward()
+        optimizer.step()
+        correct += out.argmax(1).eq(y.cuda()).sum().item()
+        print("Acc: %.3f%% (%d/%d)" % (100.0 * correct / 8, correct, 8))  # noqa: UP031
+    assert twin.weight.is_meta
+    assert not model.module.weight.is_meta
+
+
 def flexed():
     """Attention whose mask is a function of the script."""
     q = torch.randn(1, 2, 128, 16, device="cuda", requires_grad=True)

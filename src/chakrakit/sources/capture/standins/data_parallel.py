@@ -15,8 +15,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import distributed
+from torch.utils._pytree import tree_map_only
 
-from chakrakit.sources.capture.recording import Patches
+from chakrakit.sources.capture.recording import CaptureError, Patches, script_line
 
 MEBIBYTE = 1 << 20
 """Bytes; PyTorch gives bucket sizes in these."""
@@ -353,8 +354,21 @@ class DistributedDataParallel(_PLAIN):
         return {}  # figures of PyTorch's reducer, which is not here
 
 
+def _on_one_device(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """DataParallel's forward of one device, which hands inputs over and calls the module."""
+    if len(self.device_ids) > 1:
+        raise CaptureError(
+            f"{script_line()}: DataParallel runs one process on {len(self.device_ids)} GPUs, and a capture "
+            "has one process for each; use DistributedDataParallel, or capture one GPU with --ranks 1"
+        )
+    if self.device_ids:
+        inputs, kwargs = tree_map_only(torch.Tensor, torch.Tensor.cuda, (inputs, kwargs))
+    return self.module(*inputs, **kwargs)
+
+
 def install(patches: Patches) -> None:
     """Replace PyTorch's class by the stand-in, also under names imported before."""
+    patches.set(torch.nn.DataParallel, "forward", _on_one_device)
     patches.replace(_PLAIN, DistributedDataParallel)
     patches.wrap(Join, "_get_num_nonjoined_procs", lambda _: _joined(patches))
 

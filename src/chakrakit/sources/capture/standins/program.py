@@ -150,13 +150,13 @@ def _apply(
 def _changed(parameter: Any, moved: Any) -> Any:
     """The parameter with new contents; a new parameter only where the old one cannot hold them.
 
-    A parameter on the meta device or sharded over ranks cannot; its replacement is remembered for modules
-    that share it.
+    A parameter that leaves or enters the meta device, or is sharded over ranks, cannot; its replacement is
+    remembered for modules that share it.
     """
     if moved is parameter:
         return parameter
     fake = isinstance(parameter, FakeTensor) and isinstance(moved, FakeTensor)
-    if fake and parameter.fake_device.type != "meta":
+    if fake and "meta" not in (parameter.fake_device.type, moved.fake_device.type):
         parameter.data = moved
         parameter.fake_device = moved.fake_device
         return parameter

@@ -7,6 +7,7 @@ whether a tensor is true, is a decision that needs a declared value.
 from __future__ import annotations
 
 import copy
+import dis
 import linecache
 import math
 import sys
@@ -113,6 +114,15 @@ for _name in (
     setattr(Placeholder, f"__{_name}__", _arithmetic(f"__{_name}__"))
 
 
+_REMAINDERS = {i for i, (_, sign) in enumerate(dis._nb_ops) if sign in ("%", "%=")}  # type: ignore[attr-defined]
+
+
+def _is_formatted(frame: FrameType) -> bool:
+    """Whether the instruction that runs is `%`: of texts it only writes numbers, as `"%d" % count` does."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] in _REMAINDERS
+
+
 class WholePlaceholder:
     """A whole number that was not computed: it can be printed and calculated with, and decides nothing.
 
@@ -126,7 +136,10 @@ class WholePlaceholder:
         Placeholder(1.0, self.line)._decide()
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _decide
-    __bool__ = __index__ = __int__ = _decide
+    __bool__ = __index__ = _decide
+
+    def __int__(self) -> int:
+        return 1 if _is_formatted(sys._getframe(1)) else int(self._decide())
 
     def __hash__(self) -> int:
         return hash(self.line)

@@ -68,7 +68,6 @@ _USUAL_VALUES = {
     "norm_type": "rms",
     "rmsnorm": True,
     "post_layer_norm": True,
-    "multi_query_attention": True,
     "use_mixed_mlp_moe": True,
 }
 """Keys that say nothing new with these values: what the family has anyway."""
@@ -232,18 +231,21 @@ class Keys:
         """Counts keys as read that say nothing new."""
         self._asked.update(names)
 
-    def refuse_unread(self, model_type: str) -> None:
-        """A ConfigError that names keys which were not understood and look as if they mattered."""
-        names = list(self.unread())
+    def refuse_unread(self, model_type: str, more: re.Pattern[str] | None = None) -> None:
+        """A ConfigError that names keys which were not understood and look as if they mattered.
+
+        `more` is what names of keys that matter have in common in this part of a file, beside the usual.
+        """
+        names = list(self.unread(more))
         if names:
             listed = ", ".join(f"{n} ({self.content[n]!r:.40})" for n in names[:6])
-            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
             raise NotBuiltIn(
-                f"{self.where}: {listed}{more} is not understood in a {model_type} and looks as if it "
+                f"{self.where}: {listed}{rest} is not understood in a {model_type} and looks as if it "
                 f"mattered; if it does not, say so: --model 'PATH{{ignore={'+'.join(names)}}}'"
             )
 
-    def unread(self) -> Iterator[str]:
+    def unread(self, more: re.Pattern[str] | None = None) -> Iterator[str]:
         """Keys that nobody asked for and that look as if they mattered."""
         for name, value in self.content.items():
             known = name in self._asked or name in self.ignored
@@ -251,7 +253,7 @@ class Keys:
                 continue
             if _USUAL_VALUES.get(name) == value or self._is_off(name):
                 continue
-            if _WEIGHTY.search(name):
+            if _WEIGHTY.search(name) or (more is not None and more.search(name)):
                 yield name
 
     def _is_off(self, name: str) -> bool:

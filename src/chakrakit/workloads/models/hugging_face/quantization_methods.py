@@ -32,6 +32,24 @@ _ALGORITHMS: dict[str, Format] = {
 }
 """Formats by the names that NVIDIA's ModelOpt gives them; block sizes that files state win."""
 _NONE = ("", "NONE", "null")
+_OF_PRECISION = re.compile(
+    r"kv|cache|act|bit|scheme|dtype|algo|zero|embed|module|transform|rotat|hadamard"
+)
+"""What names of keys have in common that change a precision."""
+_PASSED_OVER = re.compile(
+    r"""
+      quant_method | quantization_status | global_compression_ratio | .*scale_(ub|fmt|format|dtype)
+    | desc_act | act_order | hyb_act | static_.* | model_.* | checkpoint_format | meta | pack_dtype
+    | exllama_config | max_input_length | cache_block_outputs | block_name_to_quantize | to_quant_block_names
+    | quant_block_list | module_name_preceding_first_block | batch_size | modules_to_fuse | fuse_max_seq_len
+    | amp_dtype | enable_.* | gradient_accumulate_steps | nsamples | act_(data_type|dynamic|group_size|sym)
+    | bnb_4bit_(compute_dtype|quant_storage) | llm_int8_(enable_fp32_cpu_offload|has_fp16_weight|threshold)
+    | quant_type_kwargs | algo_config | quant_mode | kv_cache_(group|post_rope) | has_zero_point
+    | pre_quant_scale | smoothquant_val
+    """,
+    re.VERBOSE,
+)
+"""Keys that say how a precision was found, packed or is to be loaded, and change neither bytes nor work."""
 
 
 def quantization_of(config: Keys, text: Keys, beside: Keys | None) -> Quantization:
@@ -73,6 +91,8 @@ def _read(stated: Keys, text: Keys) -> Quantization:
         )
     quantization = readers[method](stated)
     quantization.method = method
+    stated.skip(*filter(_PASSED_OVER.fullmatch, stated.content))
+    stated.refuse_unread(f"precision by {method}", _OF_PRECISION)
     return quantization
 
 
@@ -233,6 +253,8 @@ def _grouped(keys: Keys) -> Quantization:
     kind = keys.word("data_type", "int")
     if kind != "int":
         raise keys.wrong("data_type", kind, "int; others are not understood")
+    if (inputs := keys.count("act_bits", default=16)) < 16:
+        raise keys.wrong("act_bits", inputs, "16; inputs of few bits are not understood here")
     form = _integers(
         keys, keys.count("bits", "w_bit"), keys.get("group_size", keys.get("q_group_size", 128))
     )
@@ -460,6 +482,7 @@ def _quark_element(part: Keys) -> str:
 def _cache(keys: Keys) -> str:
     """Element type of keys and values; empty where nothing is said."""
     algorithm = keys.word("kv_cache_quant_algo")
+    keys.skip("kv_cache_scheme")
     if algorithm not in _NONE:
         known = {"FP8": "fp8", "NVFP4": "nvfp4", "INT8": "int8"}
         if algorithm.upper() not in known:

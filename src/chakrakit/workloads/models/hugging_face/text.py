@@ -60,7 +60,7 @@ class TextReader:
             "layers": self.layers,
             "hidden": self.hidden,
             "heads": heads,
-            "kv_heads": keys.count("num_key_value_heads", default=0) or heads,
+            "kv_heads": self.kv_heads,
             "head_dim": self.head_dim,
             "vocab": keys.count("vocab_size"),
             "tied": keys.flag("tie_word_embeddings", traits.tied),
@@ -96,6 +96,14 @@ class TextReader:
         return self.keys.count(
             "mamba_num_heads" if self.traits.recurrent else "num_attention_heads"
         )
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values; ChatGLM names a number that counts only where a switch is on."""
+        shared = self.keys.count("num_key_value_heads", default=0)
+        if self.kind == "chatglm" and not self.keys.flag("multi_query_attention"):
+            return self.heads
+        return shared or self.heads
 
     @property
     def head_dim(self) -> int:
@@ -260,7 +268,7 @@ class TextReader:
         )
         attention = Attention(
             heads=heads,
-            kv_heads=keys.count("num_key_value_heads", default=0) or heads,
+            kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             norm=traits.qk_norm if self._norms_heads() else "",
             gate=traits.gate and keys.flag("attn_output_gate", True),
