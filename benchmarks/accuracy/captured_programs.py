@@ -90,17 +90,18 @@ def _summary(what: str, errors: list[float]) -> str:
 TITLE = "Captured programs against one H200"
 TEXT = """\
 Training programs as users write them (transformers, torchvision, PyTorch), captured on a host without a GPU
-by `chakra capture --ranks 1 --device h200` and simulated by `chakra simulate --machine dgx-h200`, against the
-programs themselves on one H200, steps back to back. Nothing was fitted on them: kernels come from the profile
-`h200`, gaps between them from three recordings, and the host from other programs. The host bounds `resnet152`
-with the smaller batch alone: the same step took 72.8 ms in the session of the table, 55.7 and 57.3 in a second
-and 56.7 in a third, while twice the batch, which the device bounds, took 88.6 to 88.9 ms in all.
+by `chakra capture --ranks 1 --device h200` and simulated by `chakra simulate --machine dgx-h200`, against
+the programs themselves on one H200, steps back to back. Nothing was fitted on them: kernels come from the
+profile `h200`, gaps between them from three recordings, and the host from other programs. The host bounds
+`resnet152` with the smaller batch alone: the same step took 72.8 ms in the session of the table, 55.7 and
+57.3 in a second and 56.7 in a third, while twice the batch, which the device bounds, took 88.6 to 88.9 ms in
+all.
 
-Programs of small kernels follow, each with all times at which it was measured. Hosts differ: the same programs
-took 1.3 to 1.5 times as long in one session as in another, and up to 1.27 times as long as six minutes before
-in the same one, so that a step which the host bounds is known no better. The host's constants were fitted in
-the first session, on recordings and two of these programs, and that of casts on `gpt_item` and `gpt_autocast`.
-The last five were predicted before they were measured. `gates`, a cell written as single operators in a loop
-without modules, takes 19 µs for an operator and not 31: what Python adds around operators is no part of a
-capture. Recurrent layers are left out: they are captured as the operators that they are made of, and come out
-several times too slow."""
+Programs of small kernels follow, each with all times at which it was measured. Hosts differ: the same
+programs took 1.3 to 1.5 times as long in one session as in another, and up to 1.27 times as long as six
+minutes before in the same one, so that a step which the host bounds is known no better. The host's constants
+were fitted in the first session, on recordings and two of these programs, and that of casts on `gpt_item`
+and `gpt_autocast`. The last five were predicted before they were measured. `gates`, a cell written as single
+operators in a loop without modules, takes 19 µs for an operator and not 31: what Python adds around
+operators is no part of a capture. Recurrent layers are left out: they are captured as the operators that
+they are made of, and come out several times too slow."""
