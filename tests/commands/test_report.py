@@ -23,6 +23,11 @@ def test_markdown_has_its_own_name(runs: Path, tmp_path: Path, monkeypatch) -> N
     assert (tmp_path / "report.md").read_text().startswith("# ")
 
 
+def test_a_page_that_is_named_as_markdown_is_markdown(runs: Path, tmp_path: Path) -> None:
+    assert chakra("report", runs / "fast", "-o", tmp_path / "a.md").exit_code == 0
+    assert (tmp_path / "a.md").read_text().startswith("# ")
+
+
 def test_json_is_printed_and_the_page_written_only_where_it_is_named(
     runs: Path, tmp_path: Path, monkeypatch
 ) -> None:

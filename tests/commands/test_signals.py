@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +43,18 @@ def test_a_signal_while_the_core_is_loaded_comes_a_moment_later(
     monkeypatch.setattr(chakrakit.commands, "_told", [])
     chakrakit.commands._end(number, None)
     assert sent.get() == (os.getpid(), number)
+
+
+@pytest.mark.parametrize(("lost", "again"), [(SystemExit(143), True), (ValueError(), False)])
+def test_an_end_that_a_destructor_swallows_comes_again(
+    lost: BaseException, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: Queue[tuple[int, int]] = Queue()
+    monkeypatch.setattr("os.kill", lambda *what: sent.put(what))
+    monkeypatch.setattr("threading.Timer.start", lambda timer: timer.function(*timer.args))
+    chakrakit.commands._unless_lost(signal.SIGTERM, SimpleNamespace(exc_value=lost))
+    assert sent.empty() is not again
+    assert not again or sent.get() == (os.getpid(), signal.SIGTERM)
 
 
 def test_a_command_told_to_end_ends_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,3 +158,11 @@ def test_a_change_that_rounds_to_nothing_has_no_sign(two_ranks):
     )
     result = msgspec.structs.replace(ck.compare(two_ranks, two_ranks), step=step)
     assert "(+0.00 %," in result.answers()[0].title
+
+
+def test_a_cause_of_two_operators_names_both() -> None:
+    """63 and 37 of 100 µs: neither is nearly all of it."""
+    before = np.array([100_000, 100_000], np.int64)
+    [cause] = compare(run_with(before), run_with(before + np.array([63_000, 37_000]))).causes
+    assert "operator 0" in cause.what
+    assert "operator 1" in cause.what

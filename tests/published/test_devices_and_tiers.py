@@ -9,7 +9,7 @@ from chakrakit.published import seconds_of
 from chakrakit.published.communication import a58_relay_free as relay
 from chakrakit.published.devices import b17_apex4 as apex
 from chakrakit.published.devices.b05_lossy_training_data import training
-from chakrakit.published.devices.decode_power import ROWS, measured
+from chakrakit.published.devices.decode_power import ROWS, host_time, measured
 from chakrakit.published.devices.edge_split import NETWORKS
 from chakrakit.published.kernels.a41_cstencil import HOP, ITERATIONS, LINK, PLACES, a_point
 from chakrakit.published.kernels.a41_cstencil import measure as measure_stencil
@@ -24,8 +24,15 @@ from chakrakit.workloads.parts import GnnStep
 
 def test_measured_rows_are_found_and_nothing_else():
     assert len({row[:4] for row in ROWS}) == len(ROWS) == 18 + 24
-    assert measured("8b", 64, "graph", 0).watts == pytest.approx(692.7)
-    assert measured("8b", 64, "graph", 1200) is None
+    graph = {"model": "8b", "batch": 64, "how": "graph"}
+    assert measured(graph, 0).watts == pytest.approx(692.7)
+    assert measured(graph, 1200) is None
+
+
+def test_a_host_binds_where_an_eager_step_takes_much_longer_than_its_graph():
+    one, many = ({"model": "1b", "batch": b, "how": "eager"} for b in (1, 256))
+    assert host_time(one, 0) == measured(one, 0).ms
+    assert host_time(many, 0) == host_time(one, 1200) == host_time({**one, "how": "graph"}, 0) == 0
 
 
 def test_a_bound_is_the_longer_of_operations_and_bytes():

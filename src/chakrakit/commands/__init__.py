@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -190,12 +191,24 @@ def _end(number: int, _frame: object) -> None:
     """End by an exception; what half-made objects say while they are let go of is nobody's business."""
     _told.append(number)
     if _core_is_loading():  # an exception in there would abort the process: a moment later
-        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number)).start()
+        _tell_again(number)
         return
-    sys.unraisablehook = lambda unraisable: None
+    sys.unraisablehook = partial(_unless_lost, number)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
+
+
+def _unless_lost(number: int, unraisable: Any) -> None:
+    """An end that fell into a place which lets no exception out, such as a destructor, comes once more."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt | SystemExit):
+        _tell_again(number)
+
+
+def _tell_again(number: int) -> None:
+    timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+    timer.daemon = True  # who ends meanwhile does not wait for it
+    timer.start()
 
 
 def _core_is_loading() -> bool:

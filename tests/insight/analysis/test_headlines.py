@@ -82,3 +82,10 @@ def test_a_campaigns_history_has_days_and_no_steps(two_ranks):
     said = {answer.question: answer for answer in answers(analysis)}
     assert "How long is a step?" not in said
     assert said["How long does it take?"].figure.endswith(" days")
+
+
+def test_energies_are_shown_with_four_digits(simulated):
+    [table] = simulated.run().analyze().sections()["energy"]
+    joules = [row[1] for row in table.rows]
+    assert joules == [float(f"{j:.4g}") for j in joules]
+    assert joules

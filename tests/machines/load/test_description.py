@@ -20,6 +20,13 @@ def test_changes_make_machines_heterogeneous():
     assert widths.tolist() == [1e9, 10e9]
 
 
+def test_a_change_may_name_one_rank_as_a_number():
+    machine = network(
+        {"topology": "switch", "size": 4}, changes=[{"ranks": 3, "device": {"name": "b"}}]
+    )
+    assert [machine.device(r).name == "b" for r in range(4)] == [False, False, False, True]
+
+
 WRONG = {
     "network[0].bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": 0}]},
     "is not a bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": "10 parsec"}]},

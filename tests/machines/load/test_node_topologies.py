@@ -132,6 +132,7 @@ def test_what_was_assumed_is_shown_and_simulated_with(tmp_path):
         (SIMAI.replace("0 6 400Gbps", "0 9 400Gbps"), "line 7"),
         (SIMAI.replace("7 2 2 1 8", "7 2 2 1 9"), "8 links"),
         (SIMAI.replace("7 2 2 1 8", "900000000 2 2 1 8"), "is the most"),
+        ("\n" + SIMAI, "m"),
         (
             "<topology>" + "<object type='Group'>" * 300 + "</object>" * 300 + "</topology>",
             "deeper",

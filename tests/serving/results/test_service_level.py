@@ -25,6 +25,7 @@ def test_limits_in_milliseconds(text, level):
         ("ttft", "'ttft' should be ttft=MS, tpot=MS or e2e=MS"),
         ("ttft=soon", r"--slo 'ttft=soon': Expected `float \| null`"),
         ("tftt=5", "should be ttft=MS, tpot=MS or e2e=MS"),
+        ("p99_ttft=200", "should be ttft=MS, tpot=MS or e2e=MS"),
     ],
 )
 def test_what_is_no_level_is_refused(text, problem):

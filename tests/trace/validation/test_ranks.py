@@ -61,3 +61,15 @@ def test_a_message_without_its_other_end_names_the_tags_that_are_there() -> None
         "rank 0 sends 1 messages with tag 1 to rank 1, which receives 0 of them; "
         "between them there are also tags 2"
     )
+
+
+def test_a_file_that_sends_to_itself_receives_in_itself() -> None:
+    """Whichever rank's it is; a set of this file alone says the same."""
+    t = ck.TraceBuilder()
+    t.send("to me", 0, 0, 64, tag=1)
+    assert ck.validate(t.build()).counts == {"unmatched-send": 1}
+    t.recv("from me", 0, 0, 64, tag=1)
+    assert ck.validate(t.build()).counts == {}
+    other = ck.TraceBuilder()
+    other.send("to another", 0, 1, 64, tag=1)
+    assert ck.validate(other.build()).counts == {}

@@ -427,9 +427,16 @@ class Profiled:
         if timed is None or back is None or not _is_product(operation):
             return timed
         # Timed in the cache, nothing is written back; and memory is never faster than its data sheet.
-        cold = 1 - resident
-        least = min(timed.us, cold * operation.bytes / self.profile.memory_bandwidth * 1e6)
+        cold = (1 - resident) * self.waits_for_memory(operation)
+        least = min(
+            timed.us, operation.bytes / self.profile.memory_bandwidth * 1e6 * (1 - resident)
+        )
         return timed._replace(us=max(least, timed.us - cold * max(0.0, back.us_of(operation))))
+
+    def waits_for_memory(self, operation: Operation) -> float:
+        """The share of a product's time in which more work of the memory delays it, by the data sheet."""
+        computing = operation.flops / self.profile.peak_rate(rate_type(operation))
+        return min(1.0, operation.bytes / self.profile.memory_bandwidth / max(computing, 1e-12))
 
     def as_timed(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
         """The time by this profile's own tables alone: what those of other devices are carried from."""

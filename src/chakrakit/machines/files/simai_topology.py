@@ -15,7 +15,7 @@ from chakrakit.machines.description import MAX_NAMED_LINKS, check_devices, check
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.files.drawn_graph import DrawnGraph
 
-_HEAD = re.compile(rb"\s*(\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\w+)\s*\n\s*\d")
+_HEAD = re.compile(rb"[ \t]*(\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\w+)\s*\n\s*\d")
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([KMGT]?)bps")
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,12})?(?:e-?\d{1,2})?)(ms|us|ns|s)")
 _SCALE = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.results import Result
 from chakrakit.trace.conformance.cases import CASES, Case, facts_of, write_cases
+from chakrakit.trace.files import scratch
 
 _SECONDS = 60.0
 """For one case; the largest has 301 nodes."""
@@ -43,8 +43,8 @@ def check(command: Sequence[str] = ()) -> ConformanceResult:
     The command gets the path of an `.et` file and prints an object with any of the facts; what it leaves
     out is not judged, but something must be there.
     """
-    with tempfile.TemporaryDirectory(prefix="chakra-conformance-") as folder:
-        paths = write_cases(Path(folder))
+    with scratch("chakra-conformance") as folder:
+        paths = write_cases(folder / "cases")
         verdicts = [_verdict(case, paths[case.name], command) for case in CASES]
     return ConformanceResult(sum(v.passed for v in verdicts), verdicts)
 

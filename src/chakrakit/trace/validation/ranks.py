@@ -28,6 +28,7 @@ def check_ranks(world: RanksToCheck, findings: Findings) -> None:
     used = _groups_in_use(world)
     _check_definitions(world, used, findings)
     if not world.ranks_known:
+        _check_messages_to_oneself(world, findings)
         return
     missing = {r for g in used for r in world.members(g) or ()}
     for group, ranks in used.items():
@@ -309,6 +310,17 @@ def _check_messages(world: RanksToCheck, findings: Findings) -> set[int]:
         if src in world.bindings and dst in world.bindings:
             _check_channel(world, src, dst, pair, tags[src, dst], findings)
     return peers
+
+
+def _check_messages_to_oneself(world: RanksToCheck, findings: Findings) -> None:
+    """In a lone file: whichever rank's it is, both ends of such a message are in it."""
+    own = {recorded for recorded, *_ in world.body(0).own_ends}
+    ends: dict[int, dict[bool, tuple[int, Channel]]] = defaultdict(dict)
+    for channel in world.calls(0).channels:
+        if own == {channel.peer}:
+            ends[channel.tag][channel.is_send] = 0, channel
+    for pair in ends.values():
+        _check_channel(world, 0, 0, pair, list(ends), findings)
 
 
 def _check_own_ends(
