@@ -11,7 +11,7 @@ import chakrakit as ck
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.workloads.description import Decoder, Layer, Matrix, Plan, Recorded, Step, Workload
 from chakrakit.workloads.generate import model_figures, parameters
-from chakrakit.workloads.layers import kept, stack_of
+from chakrakit.workloads.layers import caches_of, kept, stack_of
 from chakrakit.workloads.models import model_named
 
 NEOX = {
@@ -55,6 +55,19 @@ def test_a_captured_layer_has_its_parameters_and_its_work() -> None:
 def test_a_captured_layer_keeps_what_grows_and_what_does_not() -> None:
     cache = kept(LAYER, 2, 2.0, "bf16")
     assert (cache.per_token, cache.per_sequence) == (24 * 2 / 2, 5 * 2 / 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mamba", "falcon_mamba"])
+def test_states_of_mamba_are_kept_for_every_sequence(tmp_path, kind) -> None:
+    """Each of three layers keeps 512 states of 16 and the last four inputs of its convolution."""
+    pytest.importorskip("transformers")
+    config = {
+        "model_type": kind, "hidden_size": 256, "num_hidden_layers": 3, "state_size": 16, "conv_kernel": 4,
+        "expand": 2, "intermediate_size": 512, "vocab_size": 1000, "time_step_rank": 16,
+    }  # fmt: skip
+    caches = caches_of(model_named(written(tmp_path, config)), 1, Step(kind="serve"))
+    assert [(c.per_token, c.per_sequence) for c in caches] == [(0, 2 * 512 * (16 + 4))] * 3
 
 
 def test_a_captured_layer_is_cut_and_trained() -> None:

@@ -325,6 +325,24 @@ def test_families_that_only_their_own_programs_build(tmp_path, config, expected)
     assert model_figures(read(tmp_path, config), Step(kind="prefill")).parameters == expected
 
 
+def test_parts_that_others_write_beside_the_rest(tmp_path) -> None:
+    """DBRX: 16 experts of three matrices, eight heads of keys, norms with a scale alone."""
+    dbrx = {
+        "model_type": "dbrx", "architectures": ["DbrxForCausalLM"], "d_model": 6144, "n_heads": 48,
+        "n_layers": 40, "max_seq_len": 32768, "vocab_size": 100352, "tie_word_embeddings": False,
+        "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "model_type": "", "rope_theta": 500000},
+        "ffn_config": {"ffn_hidden_size": 10752, "model_type": "", "moe_jitter_eps": 0.01,
+                       "moe_loss_weight": 0.05, "moe_num_experts": 16, "moe_top_k": 4},
+        "emb_pdrop": 0.0, "resid_pdrop": 0.0, "router_aux_loss_coef": 0.05, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    model = read(tmp_path, dbrx)
+    attention = 6144 * (6144 + 2 * 1024) + 6144**2
+    experts = 6144 * 16 + 16 * 3 * 6144 * 10752
+    whole = 2 * 100352 * 6144 + 40 * (attention + experts + 2 * 6144) + 6144
+    assert model_figures(model, Step(kind="prefill")).parameters == whole == 131_596_523_520
+    assert (model.experts, model.top_k, model.kv_heads) == (16, 4, 8)
+
+
 def test_parts_of_a_head_must_add_up(tmp_path) -> None:
     """DeepSeek-V4 states a head's width, and some files what of it has no positions."""
     compressed = LLAMA | {

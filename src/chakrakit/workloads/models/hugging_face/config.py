@@ -23,6 +23,7 @@ from chakrakit.workloads.models.hugging_face.text import TextReader
 from chakrakit.workloads.models.hugging_face.traits import (
     INSIDE,
     SPELLINGS,
+    SPREAD,
     TEXTS,
     TRAITS,
     kind_called,
@@ -105,6 +106,7 @@ def _text(config: Keys, kind: str) -> tuple[Keys, str]:
     """The language model's part of a configuration, and its type."""
     part = next((p for name in TEXTS if (p := config.part(name)) is not None), None)
     if part is None:
+        config.spread(*SPREAD.get(kind, ()))
         config.rename(SPELLINGS.get(kind, {}))
         fill_in(config, kind)
         return config, kind

@@ -55,7 +55,8 @@ _HARMLESS = re.compile(
     | rms_norm_offset | use_rmsnorm | logit_scale | mtp_.* | expert_(capacity|dtype).*
     | scale_(depth|emb|attn).* | dim_model_base | disable_.* | classifier_.* | summary_.*
     | is_causal | language | tie_.*weights.* | pad_head_dim.* | layernorm_.* | load_balance.*
-    | batch_size | moe_capacity | moe_use_aux_free | enable_lm_head_fp32 | anyres_.* | vit_.*
+    | batch_size | moe_normalize_expert_weights | ffn_act_fn
+    | moe_capacity | moe_use_aux_free | enable_lm_head_fp32 | anyres_.* | vit_.*
     | num_media_embeds | pool_type | (im|text|video)_(start|end|newline)_id | org_vocab_size
     | class_num | interpolate_factor | is_.*_config | transformers\.js_config | pad_vocab.*
     | .*_in_fp32 | (force|dynamic)_image_size
@@ -69,6 +70,7 @@ _USUAL_VALUES = {
     "rmsnorm": True,
     "post_layer_norm": True,
     "use_mixed_mlp_moe": True,
+    "moe_gate": "topk",
 }
 """Keys that say nothing new with these values: what the family has anyway."""
 _BESIDE = {"cla_share_factor": "use_cla"}
@@ -125,6 +127,11 @@ class Keys:
         for theirs, ours in spelling.items():
             if theirs in self.content and ours not in self.content:
                 self.content = {(ours if k == theirs else k): v for k, v in self.content.items()}
+
+    def spread(self, *names: str) -> None:
+        """Puts what parts of these names say beside the rest; a key that is there stays as it is."""
+        for part in filter(None, map(self.part, names)):
+            self.content = part.content | self.content
 
     def get(self, name: str, default: Any = None) -> Any:
         """What a key says; `null` is as good as nothing."""

@@ -129,6 +129,7 @@ TRAITS: dict[str, Traits] = {
     "dots1": _T(qkv_bias=_KEY, out_bias=_KEY, qk_norm="heads"),
     "helium": _T(),
     "cwm": _LLAMA,
+    "dbrx": _T(norm="layer", norm_weights="scale"),
     # Families that only their own programs build, which are never run.
     "internlm2": _T(qkv_bias="bias", out_bias="bias"),
     "baichuan": _T(),
@@ -154,6 +155,14 @@ SPELLINGS: dict[str, dict[str, str]] = {
         "state_size": "ssm_state_size",
     },
     "exaone": {"num_layers": "num_hidden_layers"},
+    "dbrx": {
+        "d_model": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "kv_n_heads": "num_key_value_heads",
+        "ffn_hidden_size": "moe_intermediate_size",
+        "moe_top_k": "num_experts_per_tok",
+    },
     "chatglm": {
         "num_layers": "num_hidden_layers",
         "ffn_hidden_size": "intermediate_size",
@@ -163,6 +172,9 @@ SPELLINGS: dict[str, dict[str, str]] = {
     },
 }
 """Keys of families that have names of their own for what others call the same."""
+
+SPREAD = {"dbrx": ("attn_config", "ffn_config")}
+"""Parts of files that others write beside the rest."""
 
 INSIDE = {
     "qwen3_vl": "qwen3_vl_text",
