@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -33,6 +34,14 @@ def test_kept_pages_of_recordings(name: str, tmp_path: Path) -> None:
         "timeline": timeline.read_text().replace(str(tmp_path), ""),
     }
     compare(f"drawn-{name}", {k: list(v) if isinstance(v, list) else v for k, v in figures.items()})
+
+
+def test_kept_spans(tmp_path: Path) -> None:
+    """A recording as OpenTelemetry's spans, whose ids come from names and places."""
+    ck.write(linked("gpt_pp_2"), tmp_path / "run")
+    succeeded("export", tmp_path / "run", tmp_path / "spans.json", "--to", "otlp")
+    lines = (tmp_path / "spans.json").read_text().splitlines()
+    compare("drawn-spans", {f"rank {i}": json.loads(line) for i, line in enumerate(lines)})
 
 
 def test_kept_forest_plots() -> None:

@@ -126,6 +126,29 @@ def _by_default(kind: str, folder: Path) -> str:
     return json.dumps(msgspec.to_builtins(read_config(path)))
 
 
+def test_kept_layers_that_were_pruned(tmp_path: Path) -> None:
+    """Parts that were left out, replaced, narrowed, or given fewer heads for keys."""
+    attention = [
+        {"n_heads_in_group": 2},
+        {"n_heads_in_group": 4, "window_length": 128},
+        {"no_op": True},
+        {"replace_with_linear": True},
+    ]
+    ffn = [{"ffn_mult": 1.5}, {"ffn_mult": 0.1}, {"intermediate_size": 96}, {"no_op": True}]
+    blocks = [{"attention": a, "ffn": f} for a, f in zip(attention, ffn, strict=True)]
+    size = {"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8}
+    path = tmp_path / "config.json"
+    figures = {}
+    for name, given in {"whole": blocks, "refused": [{"attention": {}, "ffn": ffn[0]}] * 4}.items():
+        config = {"model_type": "nemotron-nas", "vocab_size": 1000, **size, "block_configs": given}
+        path.write_text(json.dumps(config))
+        try:
+            figures[name] = msgspec.to_builtins(read_config(path))
+        except ChakraError as refusal:
+            figures[name] = str(refusal).replace(str(tmp_path), "")
+    compare("pruned-layers", figures)
+
+
 @pytest.mark.slow
 def test_kept_steps_of_every_family(tmp_path: Path) -> None:
     """What a training step and a token of each family consist of, cut in two; or why it cannot be."""
