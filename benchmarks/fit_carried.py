@@ -135,7 +135,7 @@ def _fitted(
     base = packaged_profile(BASE)
     carried = []
     for operation, _ in rows:
-        prediction = base.predict(operation)
+        prediction = base.as_timed(operation)
         assert prediction is not None
         carried.append(base.carried(prediction, operation, profile).us)
     left = np.log(np.array([us for _, us in rows]) / np.array(carried))

@@ -98,7 +98,8 @@ def _by_profile(
         return
     base = packaged_profile("h200")
     profile = find_profile(card)
-    predictions = [base.predict(operation) for operation, _ in rows]
+    predict = base.predict if card == "h200" else base.as_timed
+    predictions = [predict(operation) for operation, _ in rows]
     if card == "h200":
         us = np.array([p.us for p in predictions])
         rung = "measured profile"

@@ -7,8 +7,8 @@ does. Each is tried on a copy of the sources, which comes first on Python's path
 place and several are tried side by side. First the quick tests of the rooms in question run without any
 change: one that fails says nothing and is left out, and each notes the functions that it enters. A change
 then meets the tests of its room that enter its function, until one fails: the nearest first, then the kept
-results, which notice most of the rest; a change outside of functions meets all of them. Last, those that
-survive meet the slow tests among the nearest.
+results, which notice most of the rest; a change outside of functions meets all of them. Changes that survive
+meet the slow tests in the same way.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import cache_from_source, find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from site import getsitepackages
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
@@ -324,7 +328,7 @@ def stages_of(source: Path) -> list[tuple[Path, ...]]:
     folders = [TESTS / parent for parent in own.parents if (TESTS / parent).is_dir()]
     stages = [
         [TESTS / own.parent / f"test_{own.name}", *importing],
-        [room / "test_kept_results.py"],
+        [room / KEPT],
         [*(_test_files(folders[0]) if folders[0] != TESTS else []), *_test_files(room)],
     ]
     return list(_without_repeats(stages))
@@ -440,10 +444,10 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def chosen(self, tests: Sequence[Test]) -> list[str]:
+    def chosen(self, names: Sequence[str]) -> list[str]:
         """Pytest's options that run these tests alone of their files."""
         file = self.folder / "chosen"
-        file.write_text("\n".join(test.name for test in tests))
+        file.write_text("\n".join(names))
         return ["--chosen", str(file)]
 
     def _command(self, files: Sequence[Path]) -> list[str]:
@@ -467,8 +471,12 @@ START = 30.0
 """Seconds for pytest to start and collect, on a machine with other work."""
 LEAST_MEMORY = 8 << 30
 """Addresses, of which Arrow and PyTorch reserve a few GiB; a change that wants far more fails by itself."""
-GROUP = 6
-"""Test files that one process runs without a change: few, so that all end at about the same time."""
+FILES = 40
+"""Test files that one process collects."""
+AT_ONCE = {"not slow": 100, "slow": 8}
+"""Tests that one process runs without a change: enough that testing takes longer than starting, and few
+enough that all processes end at about the same time."""
+KEPT = "test_kept_results.py"
 PASSED = {0, 5}
 """Pytest's status where all tests passed, and where there were none."""
 
@@ -486,7 +494,7 @@ class Test:
     @property
     def file(self) -> Path:
         """Where it is."""
-        return ROOT / self.name.partition("::")[0]
+        return _files([self.name])[0]
 
     def enters(self, mutant: Mutant, lines: range) -> bool:
         """Whether it runs one of the functions in these lines of the changed file."""
@@ -520,7 +528,7 @@ class Trial:
             self.copies.put(Copy(folder / str(number), max(LEAST_MEMORY, share)))
         self.end = time.monotonic() + seconds
         self.tests: dict[Path, list[Test]] = {}
-        """Of each file that was run, those that are quick and pass without a change."""
+        """Those that were learnt last, by file."""
 
     @contextmanager
     def _copy(self) -> Iterator[Copy]:
@@ -530,85 +538,90 @@ class Trial:
         finally:
             self.copies.put(copy)
 
-    def learn(self, mutants: Sequence[Mutant]) -> None:
-        """Runs the quick tests of the rooms of these changes, without any, and keeps what each enters."""
-        files = {file for mutant in mutants for stage in stages_of(mutant.file) for file in stage}
-        # Long files first, so that no process is left alone with one at the end.
-        order = sorted(files, key=lambda file: (_is_long(file), file), reverse=True)
-        alone = sum(map(_is_long, order))
-        groups = [[f] for f in order[:alone]]
-        groups += [order[i : i + GROUP] for i in range(alone, len(order), GROUP)]
+    def learn(self, mutants: Sequence[Mutant], marked: str = "not slow") -> None:
+        """Runs tests of the rooms of these changes, without any, and keeps what each enters.
+
+        Where the time is short, half of what is left is for this, and the tests that most changes ask come
+        first.
+        """
+        now = time.monotonic()
+        until = now + (self.end - now) / 2
+        asked = Counter(
+            file for mutant in mutants for stage in stages_of(mutant.file) for file in stage
+        )
         changed = frozenset(str(mutant.file.relative_to(PACKAGE)) for mutant in mutants)
         with ThreadPoolExecutor(self.jobs) as pool:
-            for tests in pool.map(lambda group: self._unchanged(group, changed), groups):
-                for test in tests:
-                    self.tests.setdefault(test.file, []).append(test)
-        every = [test for tests in self.tests.values() for test in tests]
-        failed = [test for test in every if not test.passed]
-        print(f"{len(every):,} tests in {len(files)} files, {sum(t.seconds for t in every):.0f} s")
-        for test in failed:
-            print(f"left out, since it fails without any change: {test.name}", flush=True)
+            groups = _parts(sorted(asked), FILES)
+            collected = pool.map(lambda group: self._collected(group, marked), groups)
+            parts = list(_parts(chain.from_iterable(collected), AT_ONCE[marked]))
+            # Kept results take long: they begin early, so that nothing is waited for at the end.
+            parts.sort(key=lambda part: (KEPT not in part[0], -asked[_files(part)[0]]))
+            learnt = pool.map(lambda part: self._unchanged(part, changed, until), parts)
+            every = list(chain.from_iterable(learnt))
+        self.tests = {}
+        for test in every:
+            self.tests.setdefault(test.file, []).append(test)
+        count, seconds = sum(map(len, parts)), sum(test.seconds for test in every)
+        print(f"{len(every):,} of {count:,} tests that are {marked}, {seconds:.0f} s", flush=True)
+        for test in every:
+            if not test.passed:
+                print(f"left out, since it fails without any change: {test.name}", flush=True)
 
-    def _unchanged(self, files: Sequence[Path], changed: frozenset[str]) -> list[Test]:
-        """The tests of these files; those of a file that cannot be imported are none."""
+    def _collected(self, files: Sequence[Path], marked: str) -> list[str]:
+        """The names of tests; those of a file that cannot be imported are none."""
+        options = ["-m", marked, "--collect-only", "--continue-on-collection-errors"]
         with self._copy() as copy:
+            try:
+                status, output = self._run(copy, files, math.inf, options)
+            except OutOfTimeError:
+                return []
+        broken = re.findall(r"^ERROR (\S+\.py)(?: - .*)?$", output, re.MULTILINE)
+        if status not in PASSED and not broken:
+            raise SystemExit(f"without any change, these tests do not run:\n{output[-4000:]}")
+        for file in broken:
+            print(f"left out, since it cannot be run without any change: {file}", flush=True)
+        return re.findall(r"^(\S+?\.py::.*)$", output, re.MULTILINE)
+
+    def _unchanged(self, names: Sequence[str], changed: frozenset[str], until: float) -> list[Test]:
+        """These tests, or those that had ended by then."""
+        with self._copy() as copy:
+            if time.monotonic() >= until:
+                return []
             log = copy.folder / "entered"
             log.write_text("")
-            options = ["-m", "not slow", "--continue-on-collection-errors", "--entered", str(log)]
-            _, output = self._run(copy, files, math.inf, options)
-            for file in re.findall(r"^ERROR (\S+\.py)(?: - .*)?$", output, re.MULTILINE):
-                print(f"left out, since it cannot be run without any change: {file}", flush=True)
-            tests = map(json.loads, log.read_text().splitlines())
+            limit = until - time.monotonic() if until < math.inf else None
+            copy.run(_files(names), limit, [*copy.chosen(names), "--entered", str(log)])
+            lines = [line for line in log.read_text().splitlines(keepends=True) if "\n" in line]
             return [
                 Test(name, passed, seconds, _of_files(functions, changed))
-                for name, passed, seconds, functions in tests
+                for name, passed, seconds, functions in map(json.loads, lines)
             ]
 
     def __call__(self, mutant: Mutant) -> Verdict:
-        """The quick tests that enter what is changed, the nearest first, until one fails."""
-        return self._verdict(mutant, self._by_quick_tests)
-
-    def by_slow_tests(self, mutant: Mutant) -> Verdict:
-        """The slow tests nearest to a change."""
-        return self._verdict(mutant, self._by_slow_tests)
-
-    def _verdict(self, mutant: Mutant, killer: Callable[[Mutant, Copy], str]) -> Verdict:
+        """What the tests that were learnt last say, the nearest first, until one fails."""
         try:
             with self._copy() as copy:
-                return Verdict(mutant, killer(mutant, copy))
+                return Verdict(mutant, self._killer(mutant, copy))
         except OutOfTimeError:
             return Verdict(mutant, "", decided=False)
 
-    def _by_quick_tests(self, mutant: Mutant, copy: Copy) -> str:
+    def _killer(self, mutant: Mutant, copy: Copy) -> str:
         lines = lines_around(mutant)
         stages = [
-            [t for file in stage for t in self.tests.get(file, ())]
+            [t for file in stage for t in self.tests.get(file, ()) if t.passed]
             for stage in stages_of(mutant.file)
         ]
         entering = [[t for t in stage if t.enters(mutant, lines)] for stage in stages]
         # What runs on import, or in a process of its own, no test is seen to enter: then all are asked.
-        for tests in entering if any(entering) else stages:
-            passing = [test for test in tests if test.passed]
-            if passing:
-                limit = START + SLOWER * sum(test.seconds for test in passing)
-                files = list(dict.fromkeys(test.file for test in passing))
-                with copy.changed(mutant):
-                    status, output = self._run(copy, files, limit, ["-x", *copy.chosen(passing)])
-                if killer := _killer(status, output):
-                    return killer
+        for tests in filter(None, entering if any(entering) else stages):
+            limit = START + SLOWER * sum(test.seconds for test in tests)
+            names = [test.name for test in tests]
+            with copy.changed(mutant):
+                status, output = self._run(copy, _files(names), limit, ["-x", *copy.chosen(names)])
+            if status not in PASSED:
+                failed = _failed_tests(output)
+                return "time" if status is None else failed[0] if failed else "an import"
         return ""
-
-    def _by_slow_tests(self, mutant: Mutant, copy: Copy) -> str:
-        nearest, *_ = stages_of(mutant.file)
-        if not nearest:
-            return ""
-        with copy.changed(mutant):
-            _, output = self._run(copy, nearest, LONGEST, ["-m", "slow"])
-        failed = _failed_tests(output)
-        if not failed:
-            return ""
-        _, output = self._run(copy, nearest, LONGEST, ["-m", "slow"])
-        return next((name for name in failed if name not in _failed_tests(output)), "")
 
     def _run(
         self, copy: Copy, files: Sequence[Path], limit: float, options: Sequence[str]
@@ -621,26 +634,20 @@ class Trial:
         return status, output
 
 
-LONGEST = 600.0
-"""Seconds for slow tests."""
+def _parts(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in lists of so many."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
 
 
-def _is_long(file: Path) -> bool:
-    """Kept results and studies are the tests that take longest."""
-    return file.name in ("test_kept_results.py", "test_studies.py")
+def _files(names: Iterable[str]) -> list[Path]:
+    """The files of tests, each once."""
+    return [ROOT / file for file in dict.fromkeys(name.partition("::")[0] for name in names)]
 
 
 def _of_files(functions: Sequence[str], files: frozenset[str]) -> frozenset[str]:
     return frozenset(name for name in functions if name.rpartition(":")[0] in files)
-
-
-def _killer(status: int | None, output: str) -> str:
-    """The test that noticed a change, "" if none did."""
-    if status is None:
-        return "time"
-    if status in PASSED:
-        return ""
-    return next(iter(_failed_tests(output)), "an import")
 
 
 def _failed_tests(output: str) -> list[str]:
@@ -677,14 +684,17 @@ def verdicts_on(mutants: Sequence[Mutant], trial: Trial) -> Iterator[Verdict]:
     """By the quick tests of all of them, then by the slow tests of those that survive these."""
     with ThreadPoolExecutor(trial.jobs) as pool:
         try:
+            trial.learn(mutants)
             survivors = []
             for done in as_completed([pool.submit(trial, mutant) for mutant in mutants]):
                 verdict = done.result()
                 if verdict.killer or not verdict.decided:
                     yield verdict
                 else:
-                    survivors.append(pool.submit(trial.by_slow_tests, verdict.mutant))
-            yield from (done.result() for done in as_completed(survivors))
+                    survivors.append(verdict.mutant)
+            trial.learn(survivors, "slow")
+            for done in as_completed([pool.submit(trial, mutant) for mutant in survivors]):
+                yield done.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -706,10 +716,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trial = Trial(Path(folder), options.jobs, options.seconds)
         trial.copies.queue[0].check()
-        try:
-            trial.learn(chosen)
-        except OutOfTimeError:
-            raise SystemExit("the time was up before the tests had run without a change") from None
         _print_verdicts(verdicts_on(chosen, trial), len(chosen))
 
 

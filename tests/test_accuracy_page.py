@@ -1,4 +1,4 @@
-"""docs/accuracy.md is written whole or not at all."""
+"""docs/accuracy.md is written section by section, and not touched where the first table is missing."""
 
 import subprocess
 import sys

@@ -47,7 +47,7 @@ WAYS = {
     "once for each node": {"exchange": "once", "exchange_node": 8},
     "gathered": {"exchange": "gather"},
 }
-FRAMEWORKS = ("", "megatron", "megatron-eager", "llm-foundry", "torchtitan")
+FRAMEWORKS = ("", "megatron", "megatron-eager", "megatron-lm", "llm-foundry", "torchtitan")
 
 
 def collectives() -> Iterator[tuple[str, float]]:

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -51,32 +52,32 @@ their absolute values, and "90 %" is the 90th percentile of those.
 
 
 def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
-    """Writes the page, or some sections of it; 1 where a table is missing, with nothing written."""
+    """Writes the page, or some sections of it, as each is measured; 1 where a table is missing."""
     names = [n for n in (*ORDER, *(c for c in CLAIMS if c not in ORDER)) if n in CLAIMS]
     if unknown := sorted(set(only) - set(names)):
         print(f"no sections {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
         return 1
-    head, kept = _parts(Path(output).read_text()) if only else (HEAD, {})
+    head, sections = _parts(Path(output).read_text()) if Path(output).exists() else (HEAD, {})
     asked = [n for n in names if not only or n in only]
     try:
-        measured = dict(zip(asked, _all_measured(asked, Path(data)), strict=True))
+        for name, section in zip(asked, _all_measured(asked, Path(data)), strict=True):
+            sections[import_module(name).TITLE] = section
+            titles = [import_module(n).TITLE for n in names]
+            page = [head if only else HEAD, *(sections[t] for t in titles if t in sections)]
+            Path(output).write_text("\n".join(page))
     except MissingDataError as error:
         print(error, file=sys.stderr)
         return 1
-    page = [head]
-    for name in names:
-        section = measured.get(name) or kept.get(import_module(name).TITLE)
-        page += [section] if section else []
-    Path(output).write_text("\n".join(page))
     return 0
 
 
-def _all_measured(names: list[str], data: Path) -> list[str]:
+def _all_measured(names: list[str], data: Path) -> Iterator[str]:
     """These sections, as many at a time as the environment's JOBS says: one by default."""
     if (jobs := int(os.environ.get("JOBS") or 1)) == 1:
-        return [_measured(name, data) for name in names]
+        yield from (_measured(name, data) for name in names)
+        return
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(_measured, names, [data] * len(names)))
+        yield from pool.map(_measured, names, [data] * len(names))
 
 
 def _measured(name: str, data: Path) -> str:

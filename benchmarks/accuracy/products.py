@@ -55,7 +55,7 @@ def _profiles(
     """The preset's profile, and for a corrected one also that of the rows with even numbers alone."""
     shipped = packaged_profile(device.profile)
     if shipped.base is None:
-        return [("**not fitted**", shipped)]
+        return [("one constant fitted", shipped)]
     return [("fitted", shipped), (LEFT_OUT, half_fitted(data, device.profile))]
 
 
@@ -83,6 +83,7 @@ TEXT = """\
 0.14.0), m 1 to 32,768, n and k 32 to 65,536; every seventh row of the H200's table, every third of the
 H100's and B200's samples, all of the A100's. Predicted by the profiles of dgx-h200, dgx-h100, dgx-a100 and
 dgx-b200, as `chakra simulate` times a product that runs alone. The H200's was measured on one H200 by another
-method (kernel times, cold cache), and nothing was fitted on its table; the others are carried from it and
+method (kernel times, cold cache); one constant, what a cold cache adds, is fitted on half of the table's
+products of up to 256 rows (`benchmarks/fit_written_back.py`). The others are carried from its own times and
 corrected by their tables: once as shipped, fitted on all rows, and once fitted on every other row and asked
 for the rest. The shortest times of the tables, 2.4 µs, include the gaps between kernels of a CUDA graph."""

@@ -51,6 +51,13 @@ def test_a_campaign_says_what_cost_its_days_and_how_sure_they_are():
     assert given.days_interval is None
 
 
+def test_a_campaign_without_checkpoints_and_failures_loses_nothing():
+    job = {"steps": 100, "cluster": {"nodes": 1}, "step_seconds": 1.0}
+    assert ck.campaign(job, histories=1).what_cost_the_days == (
+        "nothing was lost: all of the time was steps of use"
+    )
+
+
 def test_lost_time_is_in_hours():
     found = mean_lost([HistoryOutcome(rework=3600, restart=7200), HistoryOutcome(waiting=3600)])
     assert (found.rework, found.restart, found.waiting, found.checkpoint) == (0.5, 1.0, 0.5, 0.0)

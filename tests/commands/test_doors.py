@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import chakrakit as ck
 from fuzz.formats import FORMATS
 from fuzz.formats.recordings import RECORDINGS, _kineto
 from fuzz.formats.serving import SERVING
@@ -114,6 +115,23 @@ def test_requests_are_served_to_the_last_token(name: str, tmp_path: Path) -> Non
     )
     assert served["finished"] == served["requests"]
     assert (served["requests"], total - output, output) == SERVED[name]
+
+
+def test_a_folder_as_stage_leaves_it_opens_with_the_groups_beside_its_traces(
+    tmp_path: Path,
+) -> None:
+    """Two ranks that reduce 4 KiB in group 1; STAGE's arguments and figures lie beside them."""
+    for rank in range(2):
+        builder = ck.TraceBuilder()
+        product = builder.comp("mm", num_ops=10)
+        builder.collective("reduce", ck.CollectiveType.ALL_REDUCE, 4096, group="1", deps=[product])
+        ck.write(ck.TraceSet.of([builder]), tmp_path / f"w.{rank}.et")
+    (tmp_path / "w.json").write_text('{"0": [0], "1": [0, 1]}')
+    (tmp_path / "stats.json").write_text('{"nodes": 4}')
+    (tmp_path / "args.csv").write_text("model,dense\n")
+    found = data("info", str(tmp_path))
+    assert (found["ranks"], found["nodes"], found["edges"]["data"]) == (2, 4, 2)
+    assert found["communication"][0]["bytes"] == 2 * 4096
 
 
 def kineto(rank: int) -> bytes:

@@ -13,7 +13,7 @@ from support.commands import chakra
 
 
 def _marked(attack: Attack) -> object:
-    marks = [pytest.mark.slow] if attack.pytorch else []
+    marks = [pytest.mark.slow] if attack.pytorch or attack.large else []
     return pytest.param(attack, id=attack.name, marks=marks)
 
 

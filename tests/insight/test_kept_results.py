@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import answers
+from chakrakit.insight import advise, answers
 from chakrakit.insight.rank import Table
 from support.kept_results import compare
+from support.paths import DATA
 from support.recorded import linked
 
 RECORDINGS = ["cnn_ddp_2", "gpt_pp_2", "two_streams", "mlp_ddp_nccl_1", "moe_tiny", "decode_graph"]
@@ -75,3 +77,13 @@ def test_kept_analyses_of_served_streams(tmp_path: Path) -> None:
     compared = ck.compare(*runs.values())
     figures = {name: analyzed(run) for name, run in runs.items()}
     compare("analyzed-served", figures | {"compared": shown(compared.tables())})
+
+
+@pytest.mark.parametrize(
+    "name", ["graph_attention", pytest.param("resnet18_fp32", marks=pytest.mark.slow)]
+)
+def test_kept_advice_on_recorded_programs(name: str) -> None:
+    """Every change that is tried on a program of one device, and what it would save."""
+    advice, note = advise(ck.link(DATA / "h200" / name).run)
+    changes = {a.what: msgspec.to_builtins(a) for a in advice}
+    compare(f"advised-{name}", {"note": note, "order": list(changes), **changes})

@@ -75,8 +75,10 @@ def test_sorting_counts_comparisons():
 def test_nothing_to_count_and_impossible_factors_are_refused():
     with pytest.raises(ConfigError, match="nothing was counted"):
         counted(lambda: 1)
-    with pytest.raises(ConfigError, match="factors"):
-        counted(lambda x: x + 1, X).scaled(-1)
+    for factors in ((-1,), (1, -1), (-1, 1), (np.inf,), (1, np.inf)):
+        with pytest.raises(ConfigError, match="factors"):
+            counted(lambda x: x + 1, X).scaled(*factors)
+    assert counted(lambda x: x + 1, X).scaled(0, 0).bytes == 0
 
 
 def test_windows_and_repeated_elements_are_read_once():

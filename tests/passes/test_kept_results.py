@@ -52,3 +52,24 @@ def test_kept_passes(spelled: str) -> None:
         except ck.ChakraError as refusal:
             figures[name] = {"refused": str(refusal)}
     compare(f"passed-{spelled.partition('{')[0]}-{PASSES.index(spelled)}", figures)
+
+
+DIRECTIVES = {
+    "replicated": ["replicate:ranks=4"],
+    "optimizer": ["replicate:ranks=4", "shard:what=optimizer"],
+    "gradients": ["replicate:ranks=4", "shard:what=gradients,bucket_mb=0.02"],
+    "parameters": ["replicate:ranks=4", "shard:what=parameters"],
+    "stages": ["place:stages=[1,3]", "order", "replicate:ranks=2"],
+    "interleaved": ["place:stages=[1,1,1,1]", "order:schedule=1f1b"],
+    "batches": ["split:ways=2", "replicate:ranks=2"],
+    "stream": ["place:stages=[2,2]", "order", "stream:match=optimizer,to=9"],
+}
+
+
+def test_kept_directives() -> None:
+    """What strategies make of one global step of four layers."""
+    model = {"family": "decoder", "layers": 4, "hidden": 64, "heads": 4, "vocab": 1000}
+    plan = {"model": model, "plan": {"data": "zero1"}, "step": {"seq": 32, "global_batch": 8}}
+    whole = ck.generate(plan).traces
+    results = {name: ck.transform(whole, steps).traces for name, steps in DIRECTIVES.items()}
+    compare("directives", {name: of_set(traces) for name, traces in results.items()})

@@ -39,6 +39,15 @@ def test_arithmetic_goes_to_the_matrix_unit_and_bytes_to_what_draws_more():
     assert units_of(work() | Units(machine(), choose="cores")) == ["cores"] * 3
 
 
+def test_what_neither_computes_nor_moves_anything_has_no_unit():
+    t = TraceBuilder()
+    t.comp("nothing", num_ops=0, tensor_size=0, dtype="bf16")
+    t.comp("bytes alone", num_ops=0, tensor_size=1, dtype="bf16")
+    t.comp("arithmetic alone", num_ops=1, tensor_size=0, dtype="bf16")
+    nothing, moved, computed = units_of(TraceSet.of(t) | Units(machine()))
+    assert (nothing, moved, computed) == (None, "cores", "matrix")
+
+
 def test_a_split_uses_all_units_where_arithmetic_limits():
     split = work() | Units(machine(), choose="split")
     assert units_of(split)[0] == "matrix=0.750000000,cores=0.250000000"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit.serving.requests import read_requests
+from chakrakit.serving.requests import read_requests, requests_from
 from fuzz.formats.serving import SERVING
 from support.commands import data
 from support.damaged import outcomes, printed
@@ -30,6 +30,8 @@ SETTINGS = {
     "clocked": ("llama3.1-8b", "dgx-h100", "--clock", 1200),
     "ranks together": ("mixtral-8x7b", "dgx-h100", "--tp", 2, "--dp", 2, "--ep", 2),
     "roofline": ("llama3.1-8b", "dgx-h100", "--compute", "roofline"),
+    "profile": ("llama3.1-8b", "dgx-h100", "--compute", "h100", "--clock", 1500),
+    "power cap": ("llama3.1-8b", "dgx-h200", "--power-cap", 350),
 }
 
 
@@ -38,6 +40,31 @@ def test_kept_figures_of_served_streams(name: str) -> None:
     model, machine, *options = SETTINGS[name]
     words = ("serve", "--model", model, "--machine", machine, "--requests", STREAM, *options)
     compare(f"served-{name.replace(' ', '-')}", data(*words))
+
+
+PROCESSES = [
+    "poisson{rate=3,turns=3,think=2,prefix=64,prefixes=3}",
+    "poisson{rate=3,priorities=3,prompt=lognormal:300:1,output=lognormal:20:0.5}",
+    "gamma{rate=3,cv=2.5}",
+    "bursts{rate=2,size=4}",
+    "clients{clients=5,rate=3}",
+    "diurnal{rate=3,swing=0.8,period=40}",
+    "regimes{rates=1:6:0,every=5}",
+    "rates{file=FILE}",
+    "closed{concurrency=3,think=1}",
+]
+
+
+def test_kept_requests_of_processes(tmp_path: Path) -> None:
+    """Forty requests of each: when they come, how long they are, what they share."""
+    file = tmp_path / "rates.csv"
+    file.write_text("0,2\n10,8\n15,0\n20,1\n")
+    figures = {}
+    for text in PROCESSES:
+        spelled = text[:-1] + ",n=40,seed=5}"
+        stream = requests_from(spelled.replace("FILE", str(file)))
+        figures[text] = _plain(dataclasses.asdict(stream))
+    compare("requests-of-processes", figures)
 
 
 @pytest.mark.parametrize("name", [f.name for f in SERVING if f.name.startswith("requests-")])

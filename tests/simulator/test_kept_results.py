@@ -11,8 +11,9 @@ import chakrakit as ck
 from chakrakit.errors import ChakraError
 from chakrakit.simulator import live
 from chakrakit.workloads.generate import generate
+from support.commands import chakra
 from support.damaged import outcomes, printed
-from support.kept_results import compare, of_set
+from support.kept_results import checksum, compare, of_set
 from support.random_plans import random_workload
 from support.recorded import linked
 
@@ -145,3 +146,65 @@ def test_kept_runs_of_programs(name: str) -> None:
     compare(
         f"acted-{name}", {"summary": result.summary.to_dict(), **times, **counters, **of_set(run)}
     )
+
+
+FAILURES = {
+    "a device": {"faults": ["device:5@300000=0"]},
+    "a link": {"faults": ["link:3-switch 0.0@200000=0"]},
+    "from the start": {"faults": ["device:1@0=0"]},
+    "a slow one": {"faults": ["device:2@100000=0.3"], "stragglers": ["6=1.4@1"]},
+}
+
+
+def test_kept_simulations_that_fail(tmp_path: Path) -> None:
+    """What runs up to a hang say, who is blamed, and what recorders would have written."""
+    small = {"heads": 8, "hidden": 256, "layers": 1, "seq": 64, "global_batch": 4, "steps": 2}
+    traces = ck.generate(model="gpt3-125m", **small, tp=4, dp=2).traces
+    figures = {}
+    for name, options in FAILURES.items():
+        folder = tmp_path / name
+        try:
+            done = ck.simulate(traces, "dgx-h100", compute="roofline", records=folder, **options)
+        except ck.DeadlockError as hang:
+            done = hang.simulation
+            figures[f"{name}, said"] = str(hang)
+        run = done.run()
+        figures[f"{name}, run"] = of_set(run)
+        figures[f"{name}, times"] = [
+            [run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks
+        ]
+        figures[f"{name}, counters"] = {n: t.to_pylist() for n, t in run.counters.items()}
+        figures[f"{name}, blamed"] = [[c.kind, c.rank, c.detail] for c in run.analyze().culprits]
+        written = sorted(path for path in folder.rglob("*") if path.is_file())
+        figures[f"{name}, records"] = {
+            str(path.relative_to(folder)): checksum(path.read_text()) for path in written
+        }
+    compare("failed-simulations", figures)
+
+
+EXPORTS = {
+    "goal": ("goal",),
+    "goal by rings": ("goal", "--algorithm", "all-reduce=ring"),
+    "simai": ("simai",),
+    "astra1": ("astra1",),
+}
+
+
+def test_kept_exports(tmp_path: Path) -> None:
+    """What other tools are given of plans of several kinds, and what is said to those they cannot have."""
+    plans = {
+        "data": {"dp": 2},
+        "tensors": {"tp": 2, "dp": 2},
+        "stages": {"pp": 2},
+        "sharded": {"dp": 4, "data": "fsdp"},
+    }
+    figures = {}
+    for plan, degrees in plans.items():
+        small = {"layers": 2, "seq": 32, "global_batch": 4}
+        ck.write(ck.generate(model="gpt3-125m", **small, **degrees).traces, tmp_path / plan)
+        for name, (kind, *options) in EXPORTS.items():
+            file = tmp_path / f"{plan}.{kind}"
+            done = chakra("export", tmp_path / plan, file, "--to", kind, *options)
+            text = file.read_text() if done.exit_code == 0 else done.stderr
+            figures[f"{plan} as {name}"] = text.replace(str(tmp_path), "")
+    compare("exported-plans", figures)

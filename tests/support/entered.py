@@ -49,17 +49,16 @@ class Recorder:
         self.names: dict[CodeType, str] = {}
         self.seconds = 0.0
         self.passed = True
+        self.watch = _Monitoring(self) if hasattr(sys, "monitoring") else _Tracing(self)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         self.codes, self.seconds, self.passed = set(), 0.0, True
-        threading.settrace(self._note)
-        sys.settrace(self._note)
+        self.watch.begin()
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            self.watch.end()
             fixtures = chain.from_iterable(item._fixtureinfo.name2fixturedefs.values())
             names = self._names(self.codes).union(*(self.of_fixtures[f] for f in fixtures))
             line = [item.nodeid, self.passed, round(self.seconds, 4), sorted(names)]
@@ -68,6 +67,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
         outer, self.codes = self.codes, set()
+        self.watch.again()
         try:
             return (yield)
         finally:
@@ -78,9 +78,6 @@ class Recorder:
         self.seconds += report.duration
         self.passed &= not report.failed
 
-    def _note(self, frame: FrameType, event: str, argument: object) -> None:
-        self.codes.add(frame.f_code)
-
     def _names(self, codes: set[CodeType]) -> set[str]:
         """`file:line` of those in the package, the file as seen from it."""
         codes = codes.copy()  # This very function is noted as well.
@@ -88,3 +85,52 @@ class Recorder:
             _, inside, file = code.co_filename.rpartition(PACKAGE)
             self.names[code] = f"{file}:{code.co_firstlineno}" if inside else ""
         return {self.names[code] for code in codes} - {""}
+
+
+class _Tracing:
+    """Of Python before 3.12: every call is noted, which takes about as long as the tests themselves."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def begin(self) -> None:
+        threading.settrace(self._note)
+        sys.settrace(self._note)
+
+    def again(self) -> None:
+        """Every call is noted anyway."""
+
+    def end(self) -> None:
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+
+    def _note(self, frame: FrameType, event: str, argument: object) -> None:
+        self.recorder.codes.add(frame.f_code)
+
+
+class _Monitoring:
+    """Of Python 3.12 and later: only the first call of a function is noted."""
+
+    TOOL = 4
+    """One of the two numbers that Python leaves to anybody; hypothesis takes 3."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        self.monitoring.use_tool_id(self.TOOL, "entered")
+        self.monitoring.register_callback(self.TOOL, self.monitoring.events.PY_START, self._note)
+
+    def begin(self) -> None:
+        self.monitoring.set_events(self.TOOL, self.monitoring.events.PY_START)
+        self.again()
+
+    def again(self) -> None:
+        """Functions that were noted are noted once more."""
+        self.monitoring.restart_events()
+
+    def end(self) -> None:
+        self.monitoring.set_events(self.TOOL, 0)
+
+    def _note(self, code: CodeType, offset: int) -> Any:
+        self.recorder.codes.add(code)
+        return self.monitoring.DISABLE

@@ -11,12 +11,15 @@ import msgspec
 import pytest
 
 import chakrakit as ck
+from chakrakit.errors import ChakraError
 from chakrakit.workloads.generate import generate, model_list
 from chakrakit.workloads.models import catalog
 from chakrakit.workloads.models.hugging_face import read_config
 from chakrakit.workloads.models.hugging_face.defaults import DEFAULTS
+from chakrakit.workloads.parts import GnnGraph, generate_gnn
+from chakrakit.workloads.spatial import SpatialPlan, generate_spatial
 from support.damaged import outcomes, printed
-from support.kept_results import compare, of_set
+from support.kept_results import checksum, compare, of_set
 from support.random_plans import random_workload
 
 MODELS = {
@@ -121,6 +124,68 @@ def _by_default(kind: str, folder: Path) -> str:
     path = folder / "config.json"
     path.write_text(json.dumps(config | NOT_BY_DEFAULT.get(kind, {})))
     return json.dumps(msgspec.to_builtins(read_config(path)))
+
+
+def test_kept_layers_that_were_pruned(tmp_path: Path) -> None:
+    """Parts that were left out, replaced, narrowed, or given fewer heads for keys."""
+    attention = [
+        {"n_heads_in_group": 2},
+        {"n_heads_in_group": 4, "window_length": 128},
+        {"no_op": True},
+        {"replace_with_linear": True},
+    ]
+    ffn = [{"ffn_mult": 1.5}, {"ffn_mult": 0.1}, {"intermediate_size": 96}, {"no_op": True}]
+    blocks = [{"attention": a, "ffn": f} for a, f in zip(attention, ffn, strict=True)]
+    size = {"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8}
+    path = tmp_path / "config.json"
+    figures = {}
+    for name, given in {"whole": blocks, "refused": [{"attention": {}, "ffn": ffn[0]}] * 4}.items():
+        config = {"model_type": "nemotron-nas", "vocab_size": 1000, **size, "block_configs": given}
+        path.write_text(json.dumps(config))
+        try:
+            figures[name] = msgspec.to_builtins(read_config(path))
+        except ChakraError as refusal:
+            figures[name] = str(refusal).replace(str(tmp_path), "")
+    compare("pruned-layers", figures)
+
+
+@pytest.mark.slow
+def test_kept_steps_of_every_family(tmp_path: Path) -> None:
+    """What a training step and a token of each family consist of, cut in two; or why it cannot be."""
+    figures = {}
+    for kind in DEFAULTS:
+        _by_default(kind, tmp_path)
+        for step in ({"kind": "train"}, {"kind": "decode", "new_tokens": 1}):
+            plan = {"tp": 2, "seq": 64, "global_batch": 2, **step}
+            try:
+                kept = of_set(ck.generate(model=str(tmp_path / "config.json"), **plan).traces)
+            except ChakraError as refusal:
+                kept = {"refused": str(refusal).replace(str(tmp_path), "")}
+            figures[f"{kind}, {step['kind']}"] = kept
+    compare("generated-families", {name: checksum(json.dumps(v)) for name, v in figures.items()})
+
+
+def test_kept_graphs_and_grids() -> None:
+    """Neighbours of vertices in parts, layer by layer; networks on grids, cut in every way."""
+    graphs = {
+        "even": GnnGraph(vertices=400, degree=6, partitions=3, skew=0.0),
+        "skewed": GnnGraph(vertices=400, degree=6, partitions=4, skew=0.8, local=0.5),
+        "by rank": GnnGraph(vertices=300, degree=4, partitions=2, skew=1.0),
+    }
+    plans = {
+        "grid": SpatialPlan(rows=2, columns=2),
+        "grid, both passes": SpatialPlan(rows=3, columns=2, batch=2, backward=True, element=4),
+        "channels": SpatialPlan(split="channels", rows=4),
+        "layers": SpatialPlan(split="layers", columns=3),
+    }
+    figures = {name: of_set(generate_gnn(graph)) for name, graph in graphs.items()}
+    for name in ("convolutions", "grid-attention", "mobilenet-v2"):
+        for cut, plan in plans.items():
+            try:
+                figures[f"{name}, {cut}"] = of_set(generate_spatial(name, plan))
+            except ChakraError as refusal:
+                figures[f"{name}, {cut}"] = {"refused": str(refusal)}
+    compare("graphs-and-grids", {name: checksum(json.dumps(v)) for name, v in figures.items()})
 
 
 @pytest.mark.parametrize("name", ["workload", "workload-shared"])

@@ -18,6 +18,13 @@ def test_degrees_divide_the_devices_and_fit_the_model():
     assert space.micro_batch == [1, 2, 4, 8]
 
 
+@pytest.mark.parametrize(
+    ("gpus", "data"), [([1], ["ddp"]), ([2], ["zero1", "fsdp"]), ([1, 2], ["zero1", "fsdp"])]
+)
+def test_one_device_has_nothing_to_shard_over(gpus, data):
+    assert space_of(MODEL, gpus, STEP, {}).data == data
+
+
 def test_long_sequences_may_be_cut_and_experts_spread():
     mixed = Decoder(name="m", layers=4, hidden=64, heads=4, vocab=100, experts=4, top_k=2)
     space = space_of(mixed, [8], Step(seq=16384, global_batch=8), {})

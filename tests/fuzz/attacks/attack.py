@@ -34,6 +34,8 @@ class Attack:
     exit: int = 2
     pytorch: bool = False
     """Whether the command starts PyTorch, whose own time and memory are not the input's fault."""
+    large: bool = False
+    """Whether the input itself takes seconds to make."""
 
     def words(self, given: Path, out: Path) -> list[str]:
         """The command line."""

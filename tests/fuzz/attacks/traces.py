@@ -188,7 +188,7 @@ TRACES = [
     Attack("a straggler that is not there", disagreeing(64, 64), f"{_SIMULATE} --straggler 9=2", "no rank 9"),
     Attack("all-to-all of 12,000 ranks", collective(12_000, ck.CollectiveType.ALL_TO_ALL, 1 << 20), "simulate {in}/w --machine dgx-h100:1500", ""),
     Attack("all-to-all of 20,000 ranks", collective(20_000, ck.CollectiveType.ALL_TO_ALL, 1 << 20), "simulate {in}/w --machine dgx-h100:2500", ""),
-    Attack("all-reduce of 2^20 ranks", collective(1 << 20, ck.CollectiveType.ALL_REDUCE, 1 << 20), "simulate {in}/w --machine dgx-h100:131072", "131,072 is the largest"),
+    Attack("all-reduce of 2^20 ranks", collective(1 << 20, ck.CollectiveType.ALL_REDUCE, 1 << 20), "simulate {in}/w --machine dgx-h100:131072", "131,072 is the largest", large=True),
     *_both("times with fewer rows than nodes", _fewer_times, "times"),
     *_both("times 107 days on", _late_times, "days"),
     *_both("ticks of 10^15 ps", _tick(10**15), "tick_ps"),

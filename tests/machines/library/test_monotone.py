@@ -45,3 +45,10 @@ def test_a_broadcast_over_a_chain_takes_no_less_time_with_a_member_more(preset):
         for fewer, more in pairs:
             if fewer.protocol == more.protocol:
                 assert more.time_us >= fewer.time_us * ROUNDED
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_large_broadcast_moves_at_the_rate_of_a_large_gather(preset):
+    """Both send every byte along the same rings once; none of them was measured to be slower."""
+    gather, broadcast = (rows_of(kind, preset, 8)[-1] for kind in ("all-gather", "broadcast"))
+    assert broadcast.busbw_gbs == pytest.approx(gather.busbw_gbs, rel=0.15)

@@ -14,7 +14,7 @@ def test_a_cache_that_shrinks_loses_what_it_used_least_recently() -> None:
     pair = CachePair(memory=100, entry_bytes=(10, 20), share=0.5)
     assert pair.request(range(5), [7, 8]) == (5, 2, 0.0)
     assert pair.request(range(5), [7, 8]) == (0, 0, 0.0)
-    pair.divide(0.2)  # two entries of the first, four of the second
+    assert pair.divide(0.2) == 0.0  # two entries of the first, four of the second
     assert pair.request([4, 3], [9, 10]) == (0, 2, 0.0)
     assert pair.request([0], [7, 8, 9, 10]) == (1, 0, 0.0)
 

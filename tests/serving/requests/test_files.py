@@ -121,6 +121,7 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
         ),
         ("{not json", "not a file of requests, in JSON or JSON lines"),
         ("a,b\n1,2\n", "no column for arrival times"),
+        ("arrival_s,prompt,output\n1763400000000,5,6\n", "no date; give seconds"),
         (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
         (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),
         (AZURE.replace("2023", " 1700", 1), "dates are more than ten years apart"),
@@ -132,3 +133,12 @@ def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, message:
     (tmp_path / "bad").write_text(text)
     with pytest.raises(ChakraError, match=message):
         requests_from(str(tmp_path / "bad"))
+
+
+def test_dates_of_a_table_keep_their_nanoseconds(tmp_path: Path) -> None:
+    """Since 1970 there are more than a double holds: the second request came 100 ns after the first."""
+    first = 1_763_400_000_000_000_000
+    dates = pa.array([first, first + 100], pa.timestamp("ns"))
+    table = pa.table({"arrival_s": dates, "prompt": [5, 6], "output": [7, 8]})
+    pq.write_table(table, tmp_path / "r.parquet")
+    assert requests_from(str(tmp_path / "r.parquet")).arrival_ps.tolist() == [0, 100_000]

@@ -13,7 +13,8 @@ import chakrakit as ck
 from chakrakit.machines import parse_machine
 from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.results import ServedRun, ServiceLevel
-from chakrakit.serving.results.figures import group_times
+from chakrakit.serving.results.figures import deadlines_met, group_times, keys_met
+from chakrakit.workloads.layers import Reach
 from support.serving_engines import pool, together
 
 
@@ -106,3 +107,42 @@ def test_a_group_begins_with_its_first_request_and_ends_with_its_last():
     group, arrival = np.array([3, -1, 3, 5, 5]), np.array([7, 1, 4, 8, 9])
     first, last = group_times(group, arrival, finish=np.array([20, 99, 30, 40, -1]))
     assert (first.tolist(), last.tolist()) == ([4, 8], [30, -1])
+
+
+@pytest.mark.parametrize(
+    ("reach", "keys"),
+    [
+        (Reach(), 0),
+        (Reach(most=300), 300),
+        (Reach(most=50, stride=8), 50),
+        (Reach(stride=4), 0),
+        (Reach(chunk=256), 0),
+    ],
+)
+def test_keys_that_queries_meet_are_the_sum_over_queries(reach: Reach, keys: int) -> None:
+    """Each query meets the tokens before it, in keys of `stride`, up to its limit or its chunk's start."""
+    upto = 1000
+    query = np.arange(upto) + 0.5  # as half a square counts them
+    met = (query % reach.chunk if reach.chunk else query) / reach.stride
+    exact = np.minimum(met, keys or np.inf).sum()
+    assert float(keys_met(reach, np.array([float(upto)]))[0]) == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("group", "deadline", "share"),
+    [
+        (None, [10, 10, 10, 10], 0.5),
+        (None, [10, 9, -1, 10], 1 / 3),
+        ([0, 0, 1, -1], [15, 15, 10, 10], 0.25),  # from the first arrival of a group
+        ([-1, -1, -1, -1], [10, 10, 10, 10], 0.5),
+    ],
+)
+def test_deadlines_count_from_arrival_or_from_a_group_s_first(
+    group: list[int] | None, deadline: list[int], share: float
+) -> None:
+    """Requests that take 10, 10, 11 units, and one that never ends."""
+    arrival, finish = np.array([0, 10, 20, 30]), np.array([10, 20, 31, -1])
+    stream = SimpleNamespace(
+        deadline_ps=np.array(deadline), group=None if group is None else np.array(group)
+    )
+    assert deadlines_met(stream, arrival, finish) == pytest.approx(share)

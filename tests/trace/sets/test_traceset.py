@@ -169,3 +169,48 @@ def test_a_builder_for_each_rank() -> None:
 def test_a_rank_in_two_groups_of_one_name_is_refused() -> None:
     with pytest.raises(TraceError, match="rank 1 is in two groups 'node'"):
         TraceSet.of(TraceBuilder(), ranks=2, groups={"node": [[0, 1], [1]]})
+
+
+def pair(
+    *calls: tuple[CollectiveType, int], sends: int | None = None, receives: int | None = None
+) -> TraceSet:
+    """Two ranks that compute and make these calls, and of which one may have an end of a message."""
+    bodies = []
+    for rank in range(2):
+        t = TraceBuilder()
+        t.comp("work", duration_ns=10)
+        for kind, size in calls:
+            t.collective("call", kind, size)
+        if sends == rank:
+            t.send("m", rank, 1 - rank, 8, tag=3)
+        if receives == rank:
+            t.recv("m", 1 - rank, rank, 8, tag=3)
+        bodies.append(t)
+    return TraceSet.of(bodies)
+
+
+REDUCED, GATHERED = (CollectiveType.ALL_REDUCE, 64), (CollectiveType.ALL_GATHER, 64)
+
+
+def test_ranks_of_two_sets_are_mixed_where_their_calls_meet() -> None:
+    mixed = pair(REDUCED).mixed({1: pair(REDUCED)})
+    assert (mixed.ranks, mixed.body_count) == ((0, 1), 4)
+    other = pair(REDUCED, sends=1, receives=0)
+    assert pair(REDUCED, sends=1, receives=0).mixed({0: other}).ranks == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "says"),
+    [
+        (pair(REDUCED), pair(GATHERED), "collective 0 .* ranks 0, 1 do not agree"),
+        (pair(REDUCED), pair((REDUCED[0], 32)), "do not agree on its type and size"),
+        (pair(REDUCED, REDUCED), pair(REDUCED), "collective 1 .*: rank 1 never arrives"),
+        (pair(sends=0, receives=1), pair(), "a message from rank 0 to rank 1 has one end"),
+        (pair(), pair(), "rank 7 is not in both sets; there are 0, 1"),
+    ],
+)
+def test_ranks_whose_calls_do_not_meet_are_not_mixed(
+    ours: TraceSet, theirs: TraceSet, says: str
+) -> None:
+    with pytest.raises(TraceError, match=says):
+        ours.mixed({7 if "7" in says else 1: theirs})

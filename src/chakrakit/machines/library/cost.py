@@ -7,7 +7,8 @@ The cost has three parts, which the simulator treats separately: `fixed` time be
 
 where c = size/n is a piece and b = share·link. The LL protocol's hop is `hop·(1 + busy)` once its slots
 are full (32 KiB), or `hop + c/b`, whichever is longer: transfers hide behind the hop until then. A broadcast
-or reduction to one member moves its whole size once, slot after slot, and hides nothing.
+or reduction to one member moves its whole size once, slot after slot: it hides nothing behind hops, and its
+copy runs beside the slots that follow.
 """
 
 from __future__ import annotations
@@ -99,19 +100,19 @@ def _ring(
     library: Library, p: Protocol, name: ProtocolName, collective: str, size: float, span: Span
 ) -> LibraryCost:
     n, hops = span.members, steps(collective, span.members)
-    piece = size if collective in ("broadcast", "reduce") else size / n
-    passes = 1 if collective in ("broadcast", "reduce") else hops
+    in_slots = collective in ("broadcast", "reduce")
+    piece, passes = (size, 1) if in_slots else (size / n, hops)
     flow = piece / rate(library, p, span)
     far = rounds(collective) * (span.nodes - 1)
     near = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
-    if p.busy and passes == hops:
+    if p.busy and not in_slots:
         near = max(near, within_node(p.hop_us * US, span) + flow) - flow
     latency = (hops - far) * near + far * max(
         near, between_nodes(library.network.hop_us[name], span)
     )
     if (bridge := crossed(library, span)) is not None:
         latency += 2 * rounds(collective) * bridge.hop_us * US
-    fixed = (library.launch_us + p.start_us) * US + p.copy * flow
+    fixed = (library.launch_us + p.start_us) * US + (0.0 if in_slots else p.copy * flow)
     transfer = passes * flow
     if p.fill and size:
         transfer *= 1 + p.fill * min(1.0, p.in_flight / size)

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyarrow import csv
 
+from chakrakit.arrays import I64
 from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError, listed, nearest
 from chakrakit.passes.base import split
@@ -244,6 +245,8 @@ _MOST_FILES = 1000
 """Files of a folder that are looked at; a benchmark leaves a handful."""
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
+DATES_TO = 1e11
+"""Seconds above this are no dates (after the year 5138): our dates in milliseconds are 1.7e12."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, or is nested too deeply."""
 
@@ -468,11 +471,15 @@ def _seconds(column: pa.ChunkedArray, path: str) -> Any:
             raise FormatError(f"arrival times: {error}", path=path) from None
         if nanos.null_count:
             raise FormatError("arrival times: some are missing", path=path)
-        times = np.asarray(nanos.to_numpy()).astype(np.float64)
-        return (times - times[0]) / 1e9
+        return _since_first(np.asarray(nanos.to_numpy()), path)
     if pt.is_string(column.type) or pt.is_large_string(column.type):
         return _dates(column, path)
     times = _numbers(column, path, "arrival times")
+    if len(times) and times[0] > DATES_TO:
+        raise FormatError(
+            f"arrival times: {times[0]:g} s is no date; give seconds (milliseconds: divide by 1,000)",
+            path=path,
+        )
     return times - times[0] if len(times) and times[0] > DATES_FROM else times
 
 
@@ -485,10 +492,14 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
         raise FormatError(f"arrival times: {error}", path=path) from None
     if np.isnat(stamps).any():
         raise FormatError("arrival times: some are not dates", path=path)
-    nanos = stamps.astype(np.int64).astype(np.float64)
-    if np.ptp(nanos) > _LONGEST_NS:
+    return _since_first(stamps.astype(np.int64), path)
+
+
+def _since_first(nanoseconds: I64, path: str) -> Any:
+    """Seconds since the first date, whose nanoseconds have more digits than a double holds."""
+    if np.ptp(nanoseconds.astype(np.float64)) > _LONGEST_NS:
         raise FormatError("arrival times: the dates are more than ten years apart", path=path)
-    return (stamps - stamps[0]).astype(np.int64) / 1e9
+    return (nanoseconds - nanoseconds[0]) / 1e9
 
 
 def _numbers(column: pa.ChunkedArray, path: str, meaning: str) -> Any:
