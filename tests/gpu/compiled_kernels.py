@@ -34,42 +34,46 @@ def run(name: str, *, compiled: bool) -> None:
 def record(folder: Path, name: str, *, compiled: bool) -> None:
     """Sum what each step's kernels take on this machine's GPU, and note the peak of memory."""
     import torch
-    from torch.optim.optimizer import register_optimizer_step_post_hook
     from torch.profiler import ProfilerActivity, profile
 
     training_programs.STEPS = 3 + MEASURED_STEPS
     ends = 0
-    sums: list[tuple[float, int]] = []
-    profiler: Any = None
+    steps: list[tuple[float, int, int]] = []
+    profiler = profile(activities=[ProfilerActivity.CUDA])
 
-    def at_end(*_: Any) -> None:
+    def at_end(optimizer: torch.optim.Optimizer, **options: Any) -> None:
         nonlocal ends, profiler
         ends += 1
-        if ends < 3:
-            return
         torch.cuda.synchronize()
-        if profiler is not None:
-            profiler.__exit__(None, None, None)
-            kernels = [
-                e.duration_ns()
-                for e in profiler.profiler.kineto_results.events()
-                if str(e.device_type()).endswith("CUDA")
-                and not e.name().startswith(("Memcpy", "Memset"))
-            ]
-            sums.append((sum(kernels) / 1e6, len(kernels)))
-        torch.cuda.reset_peak_memory_stats()
-        profiler = profile(activities=[ProfilerActivity.CUDA])
-        profiler.__enter__()
+        if ends > 3:
+            profiler.stop()
+            kernels = _kernels_ns(profiler)
+            steps.append((sum(kernels) / 1e6, len(kernels), torch.cuda.max_memory_allocated()))
+        if 3 <= ends < 3 + MEASURED_STEPS:
+            torch.cuda.reset_peak_memory_stats()
+            profiler = profile(activities=[ProfilerActivity.CUDA])
+            profiler.start()
+        zero_grad(optimizer, **options)
 
-    register_optimizer_step_post_hook(at_end)
+    zero_grad = torch.optim.Optimizer.zero_grad  # a hook of steps runs inside of a profiled range
+    torch.optim.Optimizer.zero_grad = at_end
     run(name, compiled=compiled)
-    torch.cuda.synchronize()
-    peak = torch.cuda.max_memory_allocated()
-    milliseconds, kernels = min(sums)
+    torch.optim.Optimizer.zero_grad = zero_grad
+    milliseconds, kernels, peak = min(steps)
     write(
         folder, name, "recorded", compiled=compiled, ms=milliseconds, kernels=kernels, peak=peak,
         torch=torch.__version__,
     )  # fmt: skip
+
+
+def _kernels_ns(profiler: Any) -> list[int]:
+    """What each kernel of a profile took."""
+    return [
+        event.duration_ns()
+        for event in profiler.profiler.kineto_results.events()
+        if str(event.device_type()).endswith("CUDA")
+        and not event.name().startswith(("Memcpy", "Memset"))
+    ]
 
 
 def capture(folder: Path, name: str, *, compiled: bool) -> None:
@@ -107,7 +111,9 @@ def compare(folder: Path) -> None:
             f"{d['ms']:.2f} ms, {d['kernels']} kernels, {d['peak'] / 2**20:,.0f} MiB" if d else "-"
             for d in (captured, recorded)
         ]
-        print(f"{path.name.removesuffix('.recorded.json')}: captured {texts[0]}; recorded {texts[1]}")
+        print(
+            f"{path.name.removesuffix('.recorded.json')}: captured {texts[0]}; recorded {texts[1]}"
+        )
 
 
 def main(task: str, folder: Path, names: list[str]) -> None:
