@@ -71,4 +71,6 @@ def test_workers_measure_the_same():
     here = measure_study(study, quick=True)
     there = measure_study(study, quick=True, workers=Workers(jobs=2))
     # B02 trains a small model in float32, whose sums may be taken in another order in another process.
-    assert [r.figures for r in here.rows] == [pytest.approx(r.figures, rel=1e-6) for r in there.rows]
+    assert [r.figures for r in here.rows] == [
+        pytest.approx(r.figures, rel=1e-6) for r in there.rows
+    ]

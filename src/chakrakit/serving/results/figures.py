@@ -576,10 +576,12 @@ class ServedRun:
     def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
         """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
-        tokens, figures = max(1, int(lengths.output.sum())), dict[str, Any](clock_mhz=self._clock_mhz)
-        price = self._price(seconds)
-        figures["price"] = price
-        figures["price_per_million_tokens"] = None if price is None else price / tokens * 1e6
+        price, tokens = self._price(seconds), max(1, int(lengths.output.sum()))
+        figures: dict[str, Any] = {
+            "clock_mhz": self._clock_mhz,
+            "price": price,
+            "price_per_million_tokens": None if price is None else price / tokens * 1e6,
+        }
         energy = sum(by_class.values()) if all(d.power for d in self._pool_devices) else None
         if energy is None:
             return figures | {"energy_joules": None, "joules_per_token": None}
