@@ -266,5 +266,5 @@ def added_kernel(text: str) -> tuple[str, str]:
     try:
         compiled(pattern)
     except ValueError as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     return pattern, kind
