@@ -75,4 +75,4 @@ def test_the_page_of_a_campaign_is_written_by_the_same_command(tmp_path: Path) -
     page = (tmp_path / "page.html").read_text()
     assert "Which nodes were slow?" in page
     assert "Does starting again help?" in page
-    assert "is no run" in chakra("report", job, "--json").stderr
+    assert "is not a run" in chakra("report", job, "--json").stderr

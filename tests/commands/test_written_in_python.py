@@ -91,7 +91,7 @@ def test_names_in_the_order_of_the_machine():
 def test_a_message_to_nobody_is_refused():
     t = ck.TraceBuilder()
     t.send("ask", 0, "servr", 8)
-    with pytest.raises(ck.TraceError, match="'servr', which is no rank; did you mean 'server'"):
+    with pytest.raises(ck.TraceError, match="'servr', which is not a rank; did you mean 'server'"):
         ck.TraceSet.of({"client": t, "server": ck.TraceBuilder()})
     with pytest.raises(ck.TraceError, match="name ranks with"):
         t.build()

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 PROGRAMS: dict[str, Callable[[], None]] = {}
 STEPS = 3
+COMPILED = False
 
 
 def program(function: Callable[[], None]) -> Callable[[], None]:
@@ -31,6 +32,8 @@ def steps(
     autocast: bool = False,
     clip: float = 0.0,
 ) -> None:
+    if COMPILED:
+        model.compile()
     for step in range(STEPS):
         with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
             loss = loss_of()

@@ -128,7 +128,7 @@ def _write_page(run: str, page: str, target: str, more_is_asked: bool) -> None:
 
     if more_is_asked:
         raise ConfigError(
-            f"{run} is no run: its page takes neither --md, --json nor --against; `chakra campaign`, "
+            f"{run} is not a run: its page takes neither --md, --json nor --against; `chakra campaign`, "
             "`sweep` and `study` print their figures with --json"
         )
     with open_output(target, binary_only=False) as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -430,12 +431,21 @@ def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOption
     asked = options.peak_tflops, options.peak_gbps
     if any(asked):
         return roofline_of(operators, span, len(run), *asked)
-    stated = [run.card.settings.get(n, 0.0) for n in ("device_peak_tflops", "device_memory_gbps")]
-    known = [float(peak) if isinstance(peak, int | float) else 0.0 for peak in stated]
-    peaks = run.card.settings.get("device_peaks")
-    by_type = {k: float(v) for k, v in peaks.items()} if isinstance(peaks, dict) else {}
-    simulated = roofline_of(operators, span, len(run), known[0], known[1], by_type)
+    stated = run.card.settings
+    tflops, gbps = (_peak(stated.get(n)) for n in ("device_peak_tflops", "device_memory_gbps"))
+    peaks = stated.get("device_peaks")
+    by_type = {k: _peak(v) for k, v in peaks.items()} if isinstance(peaks, dict) else {}
+    simulated = roofline_of(operators, span, len(run), tflops, gbps, by_type)
     return simulated if simulated.hfu <= 1 else roofline_of(operators, span, len(run))
+
+
+def _peak(stated: object) -> float:
+    """A rate that a card states; 0, which is none, for what is no rate."""
+    try:
+        peak = float(stated) if isinstance(stated, int | float) else 0.0
+    except OverflowError:  # there are numbers in JSON that no float holds
+        return 0.0
+    return peak if 0 < peak < math.inf else 0.0
 
 
 def _device_memory(run: Run) -> dict[int, int]:

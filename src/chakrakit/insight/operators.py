@@ -370,7 +370,16 @@ def roofline_of(
     again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
     mfu = hfu * (1 - again / ops) if ops else 0.0
     used = {p.dtype: roofs.peak(p.dtype) for p in points if p.dtype} if peaks else {}
-    return RunRoofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points, used)
+    return RunRoofline(
+        ops=ops,
+        tflops_per_rank=rate,
+        mfu=mfu,
+        hfu=hfu,
+        peak_tflops=peak_tflops,
+        peak_gbps=peak_gbps,
+        points=points,
+        peaks=used,
+    )
 
 
 class _Roofs(NamedTuple):

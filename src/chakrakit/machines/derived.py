@@ -26,7 +26,7 @@ def with_base(content: Any, where: str, depth: int = 0) -> Any:
     name = content["base"]
     names = sorted(f.stem for f in _PRESETS.glob("*.yaml"))
     if name not in names or depth > _DEEPEST:
-        raise ConfigError(f"{where}.base: {name!r} is no preset; {nearest(str(name), names)}")
+        raise ConfigError(f"{where}.base: {name!r} is not a preset; {nearest(str(name), names)}")
     preset = read_document(_PRESETS / f"{name}.yaml", "a preset").content
     base = with_base(preset, name, depth + 1)
     rest = {key: value for key, value in content.items() if key != "base"}

@@ -43,7 +43,7 @@ class KernelNames(NamedTuple):
 
 
 KERNELS = (
-    KernelNames("NCCL", r"nccl(Dev)?Kernel"),
+    KernelNames("NCCL", r"nccl(Symk?)?(Dev)?Kernel"),  # Sym, since 2.28 Symk: of symmetric windows
     KernelNames("MSCCL++", r"mscclpp::(\w+::)*\w*(dispatch|combine)", "ALL_TO_ALL"),
     KernelNames("RCCL, MSCCL, MSCCL++", r"rccl|msccl"),
     KernelNames(
@@ -96,6 +96,9 @@ KERNELS = (
     KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*barrier_impl", "BARRIER"),
     KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*engram_fetch"),
     KernelNames("pplx, MORI", r"(pplx|mori)::(\w+::)*\w*(dispatch|combine)", "ALL_TO_ALL"),
+    KernelNames("pplx", r"\ba2a_(dispatch|combine)_(send|recv)_kernel", "ALL_TO_ALL"),
+    KernelNames("Triton-distributed", r"\bkernel_(dispatch|combine)_token", "ALL_TO_ALL"),
+    KernelNames("Apex", r"\bpush_pull_halos_1d"),
     KernelNames("MORI", r"\bEp(Dispatch|Combine)\w*Kernel", "ALL_TO_ALL"),
     KernelNames("NVSHMEM", r"\b(barrier|sync)(_all)?_on_stream_kernel", "BARRIER"),
     KernelNames("NVSHMEM", r"\bfcollect_on_stream_kernel", "ALL_GATHER"),
@@ -150,7 +153,8 @@ _GENERATED = re.compile(r"^triton_(poi|red|per|tem|for|mm)_")
 """Kernels that a compiler wrote and named after the operators around them: never communication."""
 _ALIKE = (
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a|(intra|inter)_?node|cross_(device|rank|gpu)"
-    r"|multimem|nvls|symm_?mem|send_?recv|(one|two)_?shot"
+    r"|multimem|nvls|symm_?mem|send_?recv|(one|two)_?shot|nccl|shmem_?(put|get)|lamport|halo|p2p|custom_ar"
+    r"|(dispatch|combine)_?(token|send|recv)|(ag|a2a)_gemm|gemm_(rs|ar|a2a)(_|\b)"
 )
 """What the name of a kernel that communicates is likely to hold."""
 _ENGINES = (
@@ -262,5 +266,5 @@ def added_kernel(text: str) -> tuple[str, str]:
     try:
         compiled(pattern)
     except ValueError as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     return pattern, kind

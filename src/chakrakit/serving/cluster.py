@@ -170,15 +170,15 @@ def run(setup: Setup) -> ServingOutcome:
         holder.clear()  # policies and cluster hold each other
     count = sum(pool.engines for pool in setup.pools)
     return ServingOutcome(
-        cluster.requests(),
-        cluster.steps(),
-        cluster.pieces(),
-        cluster.moves(),
-        setup.stream if growing is None else growing.stream(),
-        [cluster.totals(e) for e in range(count)],
-        cluster.given_up(),
-        any(cluster.totals(e)["on"] != cluster.now() for e in range(count)),
-        cluster.openings(),
+        requests=cluster.requests(),
+        steps=cluster.steps(),
+        pieces=cluster.pieces(),
+        moves=cluster.moves(),
+        stream=setup.stream if growing is None else growing.stream(),
+        totals=[cluster.totals(e) for e in range(count)],
+        given_up=cluster.given_up(),
+        switched=any(cluster.totals(e)["on"] != cluster.now() for e in range(count)),
+        openings=cluster.openings(),
     )
 
 

@@ -380,14 +380,14 @@ class ServingSession:
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
         outcome = run(setup)
         return ServedRun(
-            replace(setup, stream=outcome.stream),
-            outcome,
-            self.device,
-            tuple(tp * self.layout.pp for tp in self._tps),
-            tuple(self.operators(tp) for tp in self._tps),
-            self.machine.site,
-            level,
-            tuple(self.clock_share(pool.role) for pool in setup.pools),
+            setup=replace(setup, stream=outcome.stream),
+            outcome=outcome,
+            device=self.device,
+            devices_per_engine=tuple(tp * self.layout.pp for tp in self._tps),
+            work=tuple(self.operators(tp) for tp in self._tps),
+            site=self.machine.site,
+            level=level,
+            clock_shares=tuple(self.clock_share(pool.role) for pool in setup.pools),
             warnings=(
                 *self.machine.notes,
                 *self._beyond_fitted(outcome),

@@ -138,7 +138,7 @@ RECORDINGS = [
     _pytorch("Kineto: a time of 2^62 µs", _stamp(2**62), "no clock shows"),
     _pytorch("Kineto: a time ten days away", _stamp(1000 + 10 * 86400e6), "nothing happens for 10.0 days", exit=0),
     _pytorch("Kineto: a time a hundred days away", _stamp(1000 + 100 * 86400e6), "100.0 days from the others"),
-    _pytorch("Kineto: one rank lacks a collective", _lacks_collective, "wrote", exit=0),
+    _pytorch("Kineto: one rank lacks a collective", _lacks_collective, "linked 2 ranks", exit=0),
     _pytorch("Kineto: steps numbered backwards", _steps_backwards, "", exit=0),
     Attack("flight recorder: a rank twice in a group", _changed(flight_recorder, "trace_rank_0.json", _twice), LINK, "twice", 0),
     Attack("flight recorder: ranks disagree on sizes", _changed(flight_recorder, "trace_rank_0.json", _other_size), LINK, "contradict each other: collective-size", 0),

@@ -121,6 +121,15 @@ def _tick(value: int) -> Callable[[Path], object]:
     return make
 
 
+def _roof(folder: Path) -> None:
+    """A run whose device has peaks that are no numbers, and one that no float holds."""
+    run(folder)
+    path = folder / "run" / "card.json"
+    said = json.loads(path.read_text())
+    said["settings"] |= {"device_peaks": {"bf16": {"value": 1}}, "device_peak_tflops": 10**400}
+    path.write_text(json.dumps(said))
+
+
 def _damaged_member(folder: Path) -> None:
     """A bundle of which one byte of a trace has changed."""
     bundle(folder)
@@ -200,6 +209,7 @@ TRACES = [
     Attack("a smaller set over a larger one", _old_set, "convert {in}/w {in}/x.N.et", "of another set"),
     Attack("a run with somebody's file, replaced", _diary, "simulate {in}/run --machine dgx-h100 -o {in}/run", "would replace the workload"),
     Attack("a folder with a foreign card, replaced", _foreign_card, "simulate {in}/run --machine dgx-h100 -o {in}/d", "other things"),
+    Attack("peaks that are no numbers", _roof, "analyze {in}/run", "How well is the device used", 0),
     Attack("a card that is no text", _card_of(b"\xff\xfe{"), "info {in}/run", "not a card"),
     Attack("a card nested 100,000 deep", _card_of(b'{"extra":' + b"[" * 100_000), "info {in}/run", "not a card"),
 ]  # fmt: skip

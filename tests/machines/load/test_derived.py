@@ -25,7 +25,7 @@ def test_a_library_goes_only_when_told_to():
 
 
 def test_a_base_is_a_preset():
-    with pytest.raises(ConfigError, match=r"m\.base: 'dgx-h10' is no preset; .*dgx-h100"):
+    with pytest.raises(ConfigError, match=r"m\.base: 'dgx-h10' is not a preset; .*dgx-h100"):
         parse_machine({"base": "dgx-h10"}, "m")
 
 

@@ -93,7 +93,7 @@ def test_waits_of_the_host_are_removed_with_their_edges() -> None:
 
 def test_edits_that_mean_nothing_are_refused_by_name(folded: ck.Run) -> None:
     session = EditSession(folded)
-    with pytest.raises(ConfigError, match="--stragler is no edit; did you mean '--straggler'"):
+    with pytest.raises(ConfigError, match="--stragler is not an edit; did you mean '--straggler'"):
         session.edited(["--stragler 3=2"])
     with pytest.raises(ConfigError, match="RANK=FACTOR"):
         session.edited(["--straggler x"])

@@ -87,6 +87,11 @@ def test_all_kernels_of_an_operator_count_and_the_longest_has_its_bytes(recordin
         ("void deep_ep::elastic::pp_recv_impl<…>", "RECV"),
         ("void barrier_on_stream_kernel_threadgroup<(threadgroup_t)1>(int, int)", "BARRIER"),
         ("void fcollect_on_stream_kernel<float>(…)", "ALL_GATHER"),
+        ("ncclSymDevKernel_AllReduce_RSxLD_AGxST_sum_bf16(ncclSymDevArgs)", ""),
+        ("ncclSymkDevKernel_ReduceScatter_LDMC_sum_bf16(ncclSymkDevWorkArgs4K)", ""),
+        ("void a2a_dispatch_send_kernel<true, 16, …>(…)", "ALL_TO_ALL"),
+        ("kernel_combine_token_intra_node", "ALL_TO_ALL"),
+        ("void push_pull_halos_1d_kernel<…>(…)", ""),
     ],
 )
 def test_kernels_of_engines_by_the_last_parts_of_their_names(kernel, kind):
@@ -106,11 +111,31 @@ def test_kernels_of_engines_by_the_last_parts_of_their_names(kernel, kind):
         "aiter::local_device_load_rmsnorm<bf16>",
         "triton_poi_fused_all_gather_into_tensor_add_3",
         "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>",
+        "void at::native::index_put_kernel<…>",
+        "void vllm::moe::moe_combine_topk<…>",
     ],
 )
 def test_computation_with_such_words_in_its_name_stays_computation(kernel):
     assert not is_kernel(kernel)
     assert kernel.startswith("deep_ep") or not CommunicationKernels().is_alike(kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "void acme::ep::token_dispatch_send<…>",
+        "mega_kernel_dispatch_token_moe_grouped_gemm",
+        "kernel_consumer_ag_gemm_persistent",
+        "kernel_gemm_rs_producer",
+        "void ishmem_put_work_group<…>",
+        "nccl_ep_combine_kernel",
+        "mcclDevKernel_AllReduce_Sum_bf16_RING",
+        "void minimax_reduce_rms_kernel_lamport<…>",
+    ],
+)
+def test_kernels_of_libraries_nobody_told_of_look_like_communication(kernel):
+    assert not is_kernel(kernel)
+    assert CommunicationKernels().is_alike(kernel)
 
 
 def test_a_kernel_that_looks_like_communication_is_reported_until_a_pattern_decides(recording):

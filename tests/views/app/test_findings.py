@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from chakrakit import insight
@@ -64,3 +66,23 @@ def test_a_path_of_many_segments_is_converted_in_pieces(two_ranks, monkeypatch):
                 assert getattr(a, field).tolist() == getattr(b, field).tolist()
     segments = whole.analysis.critical_path.segments
     assert sum(len(pieces.path(r) or ()) for r in (0, 1)) == len(segments)
+
+
+def test_two_runs_are_analyzed_one_after_the_other(two_ranks, monkeypatch):
+    """A second analysis, begun while the first is under way, starts when that has ended."""
+    began, go_on = threading.Semaphore(0), threading.Semaphore(0)
+    real = insight.analyze_rows
+
+    def held(*given):
+        began.release()
+        go_on.acquire()
+        return real(*given)
+
+    monkeypatch.setattr(insight, "analyze_rows", held)
+    both = [BackgroundAnalysis(two_ranks) for _ in range(2)]
+    for findings in both:
+        findings.start()
+    began.acquire()
+    assert not began.acquire(timeout=0.05)
+    go_on.release(2)
+    assert all(findings.wait() for findings in both)

@@ -61,7 +61,7 @@ def score(
     """Our simulator, a constant rate and, where given, ASTRA-sim and a command, on all that was timed."""
     index = read_index(library)
     if is_url(index.source):
-        raise ConfigError(f"{index.source} is no folder; `chakra get` its bundles first")
+        raise ConfigError(f"{index.source} is not a folder; `chakra get` its bundles first")
     timed = [entry for entry in index.bundles if entry.step_ns > 0]
     if not timed:
         raise ConfigError(

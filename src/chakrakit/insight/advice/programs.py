@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.errors import ChakraError
-from chakrakit.insight.advice.advice import Advice
+from chakrakit.insight.advice.advice import UNTRIED, Advice
 from chakrakit.insight.advice.trials import Setting, setting_of
 from chakrakit.machines import preset_on, recorded_on
 from chakrakit.machines.device import operations_of
@@ -68,11 +68,11 @@ def tried_programs(run: Run, source: str, machine: str) -> tuple[list[Advice], s
     if program is None:
         return None
     if program.rows > _MOST_ROWS:
-        return [], f"no change was tried: {program.rows:,} nodes; {_MOST_ROWS:,} is the most"
+        return [], f"{UNTRIED}: {program.rows:,} nodes; {_MOST_ROWS:,} is the most"
     try:
         before = program.timed(run)
     except ChakraError as error:
-        return [], f"no change was tried: the run cannot be scheduled again ({error})"
+        return [], f"{UNTRIED}: the run cannot be scheduled again ({error})"
     advice = [_tried(program, before, c, source) for c in changes(run)]
     return [a for a in advice if a is not None], ""
 

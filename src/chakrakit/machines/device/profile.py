@@ -667,7 +667,7 @@ def read_profile(path: Path) -> Profile:
     if profile.base and not (profile.peak.get("bf16") and profile.memory_bandwidth):
         raise ConfigError(f"{path}: times are carried by `peak` (with bf16) and `memory_bandwidth`")
     if profile.base and not (_PROFILES / f"{profile.base}.json").is_file():
-        raise ConfigError(f"{path}: base {profile.base!r} is no packaged profile")
+        raise ConfigError(f"{path}: base {profile.base!r} is not a packaged profile")
     check_corrections(profile.corrections, str(path))
     back = profile.written_back
     if back is not None and not (0 <= back.us < math.inf and 0 < back.bytes < math.inf):

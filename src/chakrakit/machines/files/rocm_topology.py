@@ -139,7 +139,7 @@ def _from_list(data: bytes, where: str) -> Kinds:
 def _number(value: object, where: str) -> int:
     text = str(value)
     if not text.isdecimal() or len(text) > 4:
-        raise FormatError(f"gpu {value!r} is no number of a GPU", path=where)
+        raise FormatError(f"gpu {value!r} is not a number of a GPU", path=where)
     return int(text)
 
 

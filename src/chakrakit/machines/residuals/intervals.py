@@ -129,18 +129,18 @@ class TimeInterval(Result, msgspec.Struct, frozen=True):
     def scaled(self, share: float) -> TimeInterval:
         """The interval of a share of the time."""
         return TimeInterval(
-            self.low_ns * share,
-            self.high_ns * share,
-            self.computation_ns * share,
-            self.network_ns * share,
-            self.modelled,
-            {name: (g[0] * share, g[1], g[2], g[3]) for name, g in self.groups.items()},
-            {
+            low_ns=self.low_ns * share,
+            high_ns=self.high_ns * share,
+            computation_ns=self.computation_ns * share,
+            network_ns=self.network_ns * share,
+            modelled=self.modelled,
+            groups={name: (g[0] * share, g[1], g[2], g[3]) for name, g in self.groups.items()},
+            operations={
                 group: {name: ns * share for name, ns in operations.items()}
                 for group, operations in self.operations.items()
             },
-            self.step,
-            self.clock_mhz,
+            step=self.step,
+            clock_mhz=self.clock_mhz,
         )
 
 
@@ -218,14 +218,16 @@ def interval_of(
     return TimeInterval(
         # Rates of a data sheet are reached by no kernel: all measured times may lie above such a time. An
         # interval begins and ends no nearer than the time that it is printed with.
-        min(max(total + bias - low, 0.0), total),
-        max(total + bias + high, total),
-        sum(sides["computation"]) / 2,
-        sum(sides["network"]) / 2,
-        any(group[0] == BETWEEN_NODES for group in by_group),
-        groups,
-        {"/".join(group): _longest(operations) for group, operations in by_group.items()},
-        "/".join(step),
+        low_ns=min(max(total + bias - low, 0.0), total),
+        high_ns=max(total + bias + high, total),
+        computation_ns=sum(sides["computation"]) / 2,
+        network_ns=sum(sides["network"]) / 2,
+        modelled=any(group[0] == BETWEEN_NODES for group in by_group),
+        groups=groups,
+        operations={
+            "/".join(group): _longest(operations) for group, operations in by_group.items()
+        },
+        step="/".join(step),
     )
 
 

@@ -97,7 +97,8 @@ class Shard(Pass):
             gates.append(row)
             back = collective(
                 draft, blocks, f"parameters.dp.{number}", CollectiveType.ALL_GATHER,
-                (part * PARAMETER_BYTES, count * PARAMETER_BYTES), "dp", "bf16", "optimizer", GATHER,
+                (part * PARAMETER_BYTES, count * PARAMETER_BYTES), "dp", dtype="bf16",
+                phase="optimizer", stream=GATHER,
             )  # fmt: skip
             draft.rows.remove(back)
             draft.rows.append(back)

@@ -29,7 +29,9 @@ class Stream(Pass):
         try:
             holds(self.match)
         except ValueError as error:
-            raise ConfigError(f"match={self.match!r} is no regular expression: {error}") from None
+            raise ConfigError(
+                f"match={self.match!r} is not a regular expression: {error}"
+            ) from None
         if not self.match or self.to < 0:
             raise ConfigError("stream: give match, which names nodes, and a stream of 0 or more")
 

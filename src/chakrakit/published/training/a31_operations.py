@@ -61,7 +61,9 @@ def link_share(nodes: int, slots: int, seed: int) -> float:
 
 def chains(attempts: int, minutes: float, exclude: float, seed: int) -> float:
     """The share of chains in which a session lasts."""
-    plan = RetryPlan(60, NODES, 3, 0.5, 0.004, attempts, minutes, exclude)
+    plan = RetryPlan(
+        60, NODES, 3, 0.5, 0.004, attempts=attempts, minutes=minutes, exclude_chance=exclude
+    )
     rng = np.random.default_rng([seed, 7])
     return float(np.mean([retry_chain(plan, rng).success for _ in range(200)]))
 

@@ -217,7 +217,7 @@ class GeneratedSteps:
         try:
             return msgspec.json.decode(text, type=list[list[int]]) if text else []
         except msgspec.MsgspecError:
-            raise Unsupported("shapes that are no lists of numbers") from None
+            raise Unsupported("shapes that are not lists of numbers") from None
 
     def _product(self, unit: ReplayUnit, name: str, shapes: list[list[int]], dtype: str) -> Call:
         """Weights lie as PyTorch keeps them: transposed in the forward pass, inputs so for weights."""

@@ -477,7 +477,7 @@ def _seconds(column: pa.ChunkedArray, path: str) -> Any:
     times = _numbers(column, path, "arrival times")
     if len(times) and times[0] > DATES_TO:
         raise FormatError(
-            f"arrival times: {times[0]:g} s is no date; give seconds (milliseconds: divide by 1,000)",
+            f"arrival times: {times[0]:g} s is not a date; give seconds (milliseconds: divide by 1,000)",
             path=path,
         )
     return times - times[0] if len(times) and times[0] > DATES_FROM else times

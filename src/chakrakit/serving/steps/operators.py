@@ -283,14 +283,14 @@ def _attention_work(
 ) -> StepAttention:
     """From three recordings: of so many tokens, of a million pairs besides, of twice the tokens."""
     return StepAttention(
-        layers,
-        base.reach or Reach(),
-        (pair.flops - base.flops) / 1e6,
-        (two.flops - base.flops) / tokens,
-        (two.bytes - base.bytes) / tokens,
-        base.key_bytes,
-        base.per_sequence,
-        base.dtype,
+        layers=layers,
+        reach=base.reach or Reach(),
+        flops_per_pair=(pair.flops - base.flops) / 1e6,
+        flops_per_token=(two.flops - base.flops) / tokens,
+        bytes_per_token=(two.bytes - base.bytes) / tokens,
+        bytes_per_context=base.key_bytes,
+        bytes_per_sequence=base.per_sequence,
+        dtype=base.dtype,
     )
 
 

@@ -135,7 +135,7 @@ def checked_faults(who: str, faults: Sequence[FaultStrategy]) -> Sequence[FaultS
         raise ConfigError(f"{who}: faults are {faults!r}; give a list of strategies")
     for fault in faults:
         if not isinstance(fault, FaultStrategy):
-            raise ConfigError(f"{who}: {fault!r} is no fault; give one such as live.Drop(0.1)")
+            raise ConfigError(f"{who}: {fault!r} is not a fault; give one such as live.Drop(0.1)")
     return faults
 
 

@@ -22,7 +22,7 @@ def program_of(program: Callable[..., Any] | object, me: Actor, args: Sequence[o
     if not isinstance(running, Generator):
         name = getattr(program, "__name__", repr(program))
         raise ConfigError(
-            f"{me.name}: {name} is no generator function; a program yields verbs, such as "
+            f"{me.name}: {name} is not a generator function; a program yields verbs, such as "
             "`yield live.sleep(10)`"
         )
     return running

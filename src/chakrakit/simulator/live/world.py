@@ -236,14 +236,14 @@ class World:
 
     def _cast(self) -> Cast:
         return Cast(
-            self.machine,
-            self._work,
-            self.seed,
-            self.record,
-            self.actors,
-            self.pools,
-            self.labels,
-            self.played,
+            machine=self.machine,
+            work=self._work,
+            seed=self.seed,
+            record=self.record,
+            actors=self.actors,
+            pools=self.pools,
+            labels=self.labels,
+            played=self.played,
         )
 
     # --- what the core asks -------------------------------------------------------------------

@@ -114,7 +114,7 @@ def read_edits(texts: Sequence[str]) -> Edits:
         elif option == "--fault":
             edits = replace(edits, faults=(*edits.faults, split_fault(value)))
         else:
-            raise ConfigError(f"{option} is no edit; {nearest(option, OPTIONS)}")
+            raise ConfigError(f"{option} is not an edit; {nearest(option, OPTIONS)}")
     return edits
 
 

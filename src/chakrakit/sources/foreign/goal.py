@@ -180,7 +180,7 @@ def _operation(
         return
     found = _OPERATION.fullmatch(line)
     if found is None:
-        raise FormatError(f"{where}: {line[:60]!r} is no operation of GOAL", path=path)
+        raise FormatError(f"{where}: {line[:60]!r} is not an operation of GOAL", path=path)
     amount = int(found["bytes"] or found["ns"])
     peer, tag = int(found["peer"] or 0), int(found["tag"] or 0)
     if peer < 0 or tag < 0:

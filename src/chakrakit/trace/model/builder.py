@@ -158,7 +158,7 @@ def _numbered(end: int | str | None, ranks: Mapping[str, int]) -> int | None:
         return end
     if end not in ranks:
         hint = nearest(end, ranks) if ranks else "name ranks with TraceSet.of({NAME: builder, …})"
-        raise TraceError(f"a message from or to {end!r}, which is no rank; {hint}")
+        raise TraceError(f"a message from or to {end!r}, which is not a rank; {hint}")
     return ranks[end]
 
 

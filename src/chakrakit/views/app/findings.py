@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", bound=np.integer)
 _PIECE = 50_000
 """Segments that are converted at a time: some 5 ms."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Two analyses at once would end no earlier; and msgspec 0.22 crashes where two threads meet a type first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +164,11 @@ class BackgroundAnalysis:
             # A separate set: it reads and forgets bodies while the page draws from the other one.
             run = self._run.select_ranks(self._run.ranks)
             assert isinstance(run, Run)
-            analysis, rows = analyze_rows(run, self._step)
-            if self._path:  # an edited run is a trial itself
-                analysis.advice, note = advise(run, self._path)
-                analysis.notes += [note] if note else []
+            with _ONE_AT_A_TIME:
+                analysis, rows = analyze_rows(run, self._step)
+                if self._path:  # an edited run is a trial itself
+                    analysis.advice, note = advise(run, self._path)
+                    analysis.notes += [note] if note else []
             self.analyzed = AnalyzedRun(analysis, rows).prepared()
         except ChakraError as error:
             self.error = str(error)

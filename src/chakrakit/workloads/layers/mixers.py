@@ -98,9 +98,7 @@ def self_attention(
     chosen: tuple[Tensor, ...] = ()
     if mixer.index:
         chosen = (_chosen(tape, mixer.index, x, x, cores[1]),)
-    mixed = attention(
-        tape, "attention.core", heads["q"], heads["k"], heads["v"], cores[0], storage, chosen
-    )
+    mixed = attention(tape, "attention.core", **heads, core=cores[0], keeps=storage, after=chosen)
     if mixer.gate:
         gate = Tensor(mixed.dims, mixed.dtype, node=parts["q"].node, needs_grad=False)
         mixed = vector(tape, "attention.gate", [mixed, gate], ops=SILU, keeps=[mixed])

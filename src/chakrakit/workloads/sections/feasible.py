@@ -35,7 +35,7 @@ def _problems(graph: SectionGraph) -> Iterator[str]:
             yield f"section {name!r}: a name has letters, digits and _ alone"
         for other in [*section.after, *([section.ranks_of] if section.ranks_of else [])]:
             if other not in names or other == name:
-                yield f"section {name} names {other!r}, which is no other section; {nearest(other, names)}"
+                yield f"section {name} names {other!r}, which is not another section; {nearest(other, names)}"
         yield from _own_problems(graph, name, section)
     samples = graph.step.samples
     if samples.batcher:

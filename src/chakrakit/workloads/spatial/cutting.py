@@ -165,7 +165,14 @@ class _Tile:
         number = self.network.sized.index(layer)
         part = _Part(share, share, 1.0, factor)
         return _compute(
-            self.built, self.network, number, self.plan, part, waits, suffix, not number
+            self.built,
+            self.network,
+            number,
+            self.plan,
+            part,
+            waits,
+            suffix=suffix,
+            begins=not number,
         )
 
     def _collective(self, name: str, kind: CollectiveType, size: int, before: list[int]) -> int:

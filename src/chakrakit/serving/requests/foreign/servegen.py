@@ -58,7 +58,7 @@ def _windows(data: bytes, path: str) -> list[tuple[float, float, float]]:
         try:
             start, rate, variation = (float(w) for w in words[:3])
         except ValueError:
-            raise FormatError(f"line {number}: {line[:40]!r} is no window", path=path) from None
+            raise FormatError(f"line {number}: {line[:40]!r} is not a window", path=path) from None
         if not (0 <= start < 1e9 and 0 <= rate < 1e7 and 0 <= variation < 1e6):
             raise FormatError(f"line {number}: a start, rate or variation out of range", path=path)
         rows.append((start, rate if len(words) > 3 and words[3] else 0.0, variation))

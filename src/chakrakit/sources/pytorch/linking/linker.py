@@ -525,8 +525,8 @@ def _check_together(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -
     if shift[last] > HORIZON_NS:
         days = shift[last] / (86_400 * 10**9)
         raise FormatError(
-            f"recorded {days:,.0f} days after {Path(ranks[first].report.files[0]).name}, so that they are no "
-            "ranks of one job; give one of them",
+            f"recorded {days:,.0f} days after {Path(ranks[first].report.files[0]).name}, so that they are "
+            "not ranks of one job; give one of them",
             path=ranks[last].report.files[0],
         )
 
