@@ -42,7 +42,8 @@ def test_waits_are_apart_in_the_strip_once_the_run_is_analyzed(client, two_ranks
     assert compute == [255] * 10 + [0] * 40 + [255] * 5 + [0] * 5
     assert late == [0] * 10 + [255] * 20 + [0] * 30
     assert communication == [0] * 30 + [255] * 20 + [0] * 10
-    assert not any(copies) and not any(bubble)
+    assert not any(copies)
+    assert not any(bubble)
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ class ShownRun:
         return self._figures.get(first, lambda: figures_of(self.run, first, self.origin))
 
     def strip(self, rank: int) -> list[Intervals]:
-        """When each kind of STRIP is at work; once that is known, late ranks and bubbles are kinds as well."""
+        """When each kind of STRIP is at work; late ranks and bubbles are kinds of it once they are known."""
         lines, analyzed = self.lines(rank), self.findings.analyzed
         if analyzed is None:
             return lines.strip
