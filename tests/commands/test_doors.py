@@ -16,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 import chakrakit as ck
+from chakrakit.serving.requests.files import read_requests
 from fuzz.formats import FORMATS
 from fuzz.formats.recordings import RECORDINGS, _kineto
-from fuzz.formats.serving import SERVING
+from fuzz.formats.serving import MOONCAKE, SERVING
 from support.commands import chakra, data
 
 OPENED: dict[str, tuple[int, int, int, dict[str, int]]] = {
@@ -185,6 +186,34 @@ def test_what_cannot_be_read_says_what_to_give_instead(
         done = chakra(*command, str(tmp_path))
         assert done.exit_code == 2
         assert said in " ".join(done.stderr.split())
+
+
+def test_rows_in_a_journal_beside_a_database_are_not_left_out(tmp_path: Path) -> None:
+    """As a profiler that is killed leaves it."""
+    FORMATS["nsys"].seed(tmp_path)
+    [database] = tmp_path.glob("*.sqlite")
+    (tmp_path / f"{database.name}-wal").write_bytes(b"\x37\x7f\x06\x82")
+    done = chakra("info", str(database))
+    assert done.exit_code == 2
+    assert f"rows are in {database.name}-wal beside it" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_requests_open_however_an_editor_left_them(suffix: str, tmp_path: Path) -> None:
+    """With a mark of the bytes' order, long line ends, an empty line, and ids of 64 bits."""
+    lines = MOONCAKE.replace("[0,", "[18446744073709551615,").replace("\n", "\r\n\r\n")
+    content = BOM_UTF8 + lines.encode()
+    (tmp_path / f"r.{suffix}").write_bytes(gzip.compress(content) if ".gz" in suffix else content)
+    stream = read_requests(tmp_path / f"r.{suffix}")
+    assert (stream.prompt.tolist(), stream.output.tolist()) == ([755, 600], [5, 1])
+
+
+def test_a_folder_with_packed_requests_is_opened(tmp_path: Path) -> None:
+    FORMATS["requests-aiperf"].seed(tmp_path)
+    records = tmp_path / "requests"
+    (tmp_path / "profile_export.jsonl.gz").write_bytes(gzip.compress(records.read_bytes()))
+    records.unlink()
+    assert read_requests(tmp_path).prompt.tolist() == [100, 50]
 
 
 def test_beside_a_recording_it_is_passed_over(tmp_path: Path) -> None:
