@@ -230,7 +230,7 @@ def _bound(a: Analysis) -> Iterator[Answer]:
     shares = [(short(name, 40), percent(ns, path.length_ns)) for name, ns in _on_path(a)[:3]]
     top = [f"{name} {of_path} %" for name, of_path in shares]
     first = f"; {shares[0][1]} % of the critical path is {shares[0][0]}" if shares else ""
-    most = f"; most of it on the critical path: {', '.join(top)}" if top else ""
+    most = f"; longest on the critical path: {', '.join(top)}" if top else ""
     share = max(a.bound_saves.values(), default=0.0)
     uncertain = "" if not a.bound_uncertain or a.bound in _UNCERTAIN else " (uncertain)"
     if a.bound == "unexplained":
@@ -326,18 +326,22 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
     comm = _mean(a, "comm_ns")
     if not comm:
         return
-    exposed, wait = _mean(a, "exposed_comm_ns"), _mean(a, "exposed_wait_ns")
-    hidden = percent(comm - exposed, comm)
-    late = (
-        f"; {time_text(wait)} of it is waiting for late ranks" if wait > _NOTABLE * exposed else ""
+    exposed, wait, bubble = (
+        _mean(a, name) for name in ("exposed_comm_ns", "exposed_wait_ns", "bubble_ns")
+    )
+    moving = exposed - wait - bubble
+    waits = {"late ranks": wait, "messages not sent yet": bubble}
+    more = " and ".join(
+        f"{time_text(ns)} for {what}" for what, ns in waits.items() if ns > _NOTABLE * exposed
     )
     yield Answer(
         "How much communication is exposed?",
-        time_text(exposed),
-        f"{_each(a)}{_a_step(a)} on average, {percent(exposed, _length(a))} % of the time; computation hides "
-        f"{hidden} % of all communication{late}.",
-        exposed / _length(a),
-        f" {_each(a)}{_a_step(a)}, {percent(exposed, _length(a))} % of the time",
+        time_text(moving),
+        f"{_each(a)}{_a_step(a)} on average, {percent(moving, _length(a))} % of the time"
+        f"{f', beside waiting: {more}' if more else ''}; computation hides "
+        f"{percent(comm - exposed, comm)} % of all communication.",
+        moving / _length(a),
+        f" {_each(a)}{_a_step(a)}, {percent(moving, _length(a))} % of the time",
     )
 
 
@@ -386,7 +390,10 @@ def _helps(a: Analysis) -> Iterator[Answer]:
     if not a.advice:
         return
     best, *others = a.advice
-    rest = "; ".join(f"{x.what} {100 * x.share:.0f} %" for x in others[:3])
+    rest = "; ".join(
+        f"{x.what} {100 * x.share:.0f} %{'' if x.same_training else ' (another batch)'}"
+        for x in others[:3]
+    )
     yield Answer(
         "What would help most?",
         best.what,
