@@ -460,7 +460,8 @@ def _read_pair(
         kineto = read_kineto(pair.content(pair.kineto), str(pair.kineto))
     if kineto is not None and not len(kineto):
         raise FormatError(
-            "holds no event with a start and a duration; record at least one step",
+            "holds no event with a start and a duration; record at least one step, or link the others "
+            "without it",
             path=str(pair.kineto),
         )
     return observer, kineto, None
