@@ -443,7 +443,7 @@ _ABBREVIATED = re.compile(r"\[(\d{1,9}), .*\.\.\.,? (\d{1,9})\]")
 
 
 def _members(text: str, size: int | None) -> tuple[int, ...]:
-    """Ranks as PyTorch lists them; of many it names the first and the last, which do where they follow each other."""
+    """Ranks as PyTorch lists them; of many only the first and the last, which do where none is left out."""
     if size is None or not 0 < size <= MAX_RANKS:
         return ()
     if found := _ABBREVIATED.fullmatch(text):
