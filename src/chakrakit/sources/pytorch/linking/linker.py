@@ -117,7 +117,7 @@ def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
 
 
 def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
-    """Add groups if no file describes any: as listed with calls, else by who uses each name, or one of all."""
+    """Add groups if no file describes any: as calls list them, else by who uses each name, or one of all."""
     if groups:
         return  # a name that is not among them is a mistake that validation reports
     used: dict[str, set[int]] = {}
