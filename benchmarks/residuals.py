@@ -250,20 +250,17 @@ def between_rows(data: Path) -> Iterator[ResidualRow]:
 
 def host_rows(data: Path) -> Iterator[ResidualRow]:
     """Captured programs that their host bounds, in every session that they were measured in."""
-    import json
-
     import captured_programs as claim
 
-    for case, sessions in json.loads(claim.SESSIONS.read_text()).items():
-        ms = claim.predicted(str(claim.OWN), case).ms
-        print(f"  {case}: {ms:.2f} ms, measured {sessions}", file=sys.stderr, flush=True)
-        yield from (ResidualRow(HOST_GROUP, ms, measured, case) for measured in sessions)
+    for name, sessions, ms in claim.launch_bound():
+        print(f"  {name}: {ms:.2f} ms, measured {sessions}", file=sys.stderr, flush=True)
+        yield from (ResidualRow(HOST_GROUP, ms, measured, name) for measured in sessions)
 
 
 # --- serving --------------------------------------------------------------------------------------
 
 
-def serving_rows(data: Path, limit: int = 10_000) -> Iterator[ResidualRow]:
+def serving_rows(data: Path, limit: int = 0) -> Iterator[ResidualRow]:
     """Times to the first token and per output token of published runs, of the half that was not fitted."""
     import serving_silicon as claim
 
@@ -284,17 +281,10 @@ def step_rows(data: Path) -> Iterator[ResidualRow]:
     """Published training steps that no factor was fitted on."""
     import training as claim
 
-    from chakrakit.errors import ChakraError
-
-    for row in claim.training_rows(data):
-        if row.fitted or row.gpus > MOST_GPUS:
-            continue
-        try:
-            error = row.error()
-        except (ChakraError, KeyError):
-            continue
-        # tokens per second: what is predicted too fast takes longer when measured
-        yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
+    for row, error in claim.training_errors(data, MOST_GPUS)[0].items():
+        if not row.fitted:
+            # tokens per second: what is predicted too fast takes longer when measured
+            yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
 
 
 def pair_rows(steps: Iterable[ResidualRow]) -> Iterator[ResidualRow]:
@@ -460,7 +450,8 @@ def _renewed(old: ResidualTable, new: ResidualTable, kinds: set[str]) -> Residua
     kept = {n: g for n, g in old.groups.items() if n.partition("/")[0] not in kinds}
     groups = dict(sorted({**kept, **new.groups}.items()))
     coverage = dict(sorted({**old.coverage, **new.coverage}.items()))
-    return ResidualTable(MADE_FROM, old.correlation, groups, coverage)
+    correlation = new.correlation if "kernel" in kinds else old.correlation
+    return ResidualTable(MADE_FROM, correlation, groups, coverage)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
 `make accuracy DATA=DIR SECTIONS="power training"` measures these claims alone and leaves the page's other
-sections as they are, and `JOBS=8` measures as many at a time; `ROWS=8` has published training runs simulated
+sections as they are, and `JOBS=8` measures as many at a time; `ROWS=8` has rows of long sections measured
 that many at a time. Progress, with what each section took, goes to standard error.
 """
 
@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
 from pathlib import Path
 
@@ -40,6 +40,8 @@ ORDER = (
     "serving_silicon",
 )
 """What comes first; other claims follow by name."""
+SHARING = (("training", "ranking"), ("captured_programs", "serving_silicon", "intervals"))
+"""Sections that ask for the same simulations, which one process makes once."""
 HEAD = """\
 # Accuracy
 
@@ -60,7 +62,7 @@ def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
     head, sections = _parts(Path(output).read_text()) if Path(output).exists() else (HEAD, {})
     asked = [n for n in names if not only or n in only]
     try:
-        for name, section in zip(asked, _all_measured(asked, Path(data)), strict=True):
+        for name, section in _all_measured(asked, Path(data)):
             sections[import_module(name).TITLE] = section
             titles = [import_module(n).TITLE for n in names]
             page = [head if only else HEAD, *(sections[t] for t in titles if t in sections)]
@@ -71,13 +73,20 @@ def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
     return 0
 
 
-def _all_measured(names: list[str], data: Path) -> Iterator[str]:
-    """These sections, as many at a time as the environment's JOBS says: one by default."""
+def _all_measured(names: list[str], data: Path) -> Iterator[tuple[str, str]]:
+    """These sections by name, as many at a time as the environment's JOBS says: one by default."""
     if (jobs := int(os.environ.get("JOBS") or 1)) == 1:
-        yield from (_measured(name, data) for name in names)
+        yield from ((name, _measured(name, data)) for name in names)
         return
+    shared = [[n for n in group if n in names] for group in SHARING]
+    alone = [[n] for n in names if not any(n in group for group in SHARING)]
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(_measured, names, [data] * len(names))
+        for done in as_completed(pool.submit(_group, g, data) for g in (*shared, *alone)):
+            yield from done.result()
+
+
+def _group(names: list[str], data: Path) -> list[tuple[str, str]]:
+    return [(name, _measured(name, data)) for name in names]
 
 
 def _measured(name: str, data: Path) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow.parquet as pq
-from claim import need, percent, spread, table
+from claim import each, need, percent, spread, table
 
 from chakrakit.errors import ChakraError
 from chakrakit.machines import load_machine
@@ -248,11 +248,11 @@ def measure(data: Path) -> str:
     errors, refused, _ = errors_of(str(need(data, "serving", "silicon.parquet")), "odd", 0)
     lines = []
     for key, pairs in sorted(errors.items(), key=lambda item: ("_" not in item[0], item[0])):
-        first, each = np.array(pairs).T
+        first, later = np.array(pairs).T
         system, _, backend = key.partition(" ") if "_" in key else (f"**{key}**", "", "")
-        cells = (*spread(each)[:2], *spread(first)[:2])
-        bias = " ".join(percent(float(np.median(x)), True) for x in (each, first) if len(x))
-        lines.append([system, backend, len(each), *cells, bias])
+        cells = (*spread(later)[:2], *spread(first)[:2])
+        bias = " ".join(percent(float(np.median(x)), True) for x in (later, first) if len(x))
+        lines.append([system, backend, len(later), *cells, bias])
     left = f"{refused} rows are left out: their weights do not fit the stated devices."
     return "\n\n".join([f"{TEXT} {left}", table(HEADS, lines)])
 
@@ -260,6 +260,7 @@ def measure(data: Path) -> str:
 Errors = dict[str, list[tuple[float, float]]]
 
 
+@functools.cache
 def errors_of(path: str, half: str, limit: int) -> tuple[Errors, int, list[dict[str, Any]]]:
     """Relative errors of TTFT and TPOT by system and backend, rows that cannot be, and all figures."""
     rows = rows_of(path, half)
@@ -267,11 +268,10 @@ def errors_of(path: str, half: str, limit: int) -> tuple[Errors, int, list[dict[
         rows = rows[:: max(1, len(rows) // limit)]
     errors: Errors = collections.defaultdict(list)
     lines = []
-    for row in rows:
-        try:
-            ttft, tpot = serve_row(row)
-        except ChakraError:
+    for row, figures in zip(rows, each(_served, rows), strict=True):
+        if figures is None:
             continue
+        ttft, tpot = figures
         error = (ttft / row["ttft_ms"] - 1, tpot / row["tpot_ms"] - 1)
         kind = "speculative" if is_speculative(row) else "all but speculative"
         for key in (f"{row['system']} {row['backend']}", kind, "all"):
@@ -279,6 +279,14 @@ def errors_of(path: str, half: str, limit: int) -> tuple[Errors, int, list[dict[
         said = {n: row[n] for n in ("id", "system", "backend", "concurrency", "ttft_ms", "tpot_ms")}
         lines.append({**said, "ttft": ttft, "tpot": tpot})
     return errors, len(rows) - len(lines), lines
+
+
+def _served(row: dict[str, Any]) -> tuple[float, float] | None:
+    """TTFT and TPOT in ms; None where the row cannot be."""
+    try:
+        return serve_row(row)
+    except ChakraError:
+        return None
 
 
 def main() -> None:
@@ -293,10 +301,10 @@ def main() -> None:
     arguments = parser.parse_args()
     errors, refused, lines = errors_of(arguments.path, arguments.half, arguments.limit)
     for key, pairs in sorted(errors.items()):
-        first, each = np.array(pairs).T
-        off = f"{np.median(np.abs(each)):6.1%}  TTFT {np.median(np.abs(first)):6.1%}"
-        bias = f"{np.median(each):+.1%}, {np.median(first):+.1%}"
-        print(f"{key:18} {len(each):5} rows  TPOT {off} (bias {bias})")
+        first, later = np.array(pairs).T
+        off = f"{np.median(np.abs(later)):6.1%}  TTFT {np.median(np.abs(first)):6.1%}"
+        bias = f"{np.median(later):+.1%}, {np.median(first):+.1%}"
+        print(f"{key:18} {len(later):5} rows  TPOT {off} (bias {bias})")
     print(f"{refused} rows do not fit the stated devices")
     if arguments.dump:
         Path(arguments.dump).write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -161,7 +160,8 @@ class TrainingRow:
         return step.global_batch * step.seq / seconds / self.gpus / self.published - 1
 
 
-def training_rows(data: Path) -> Iterator[TrainingRow]:
+@cache
+def training_rows(data: Path) -> tuple[TrainingRow, ...]:
     """Rows with a model and a system that we have, the newest release of each configuration."""
     newest: dict[tuple[str, ...], dict[str, str]] = {}
     with need(data, "training", "throughput.csv").open() as file:
@@ -170,10 +170,11 @@ def training_rows(data: Path) -> Iterator[TrainingRow]:
             old = newest.get(key)
             if row["tokens_per_s_per_gpu"] and (old is None or row["release"] > old["release"]):
                 newest[key] = row
-    for key, row in newest.items():
-        if row["task"] == "pretrain" and row["model"] in MPT | MPT_LARGER | MODELS:
-            fitted = zlib.crc32("/".join(key).encode()) % 2 == 0
-            yield TrainingRow(row, _framework(row), fitted)
+    return tuple(
+        TrainingRow(row, _framework(row), zlib.crc32("/".join(key).encode()) % 2 == 0)
+        for key, row in newest.items()
+        if row["task"] == "pretrain" and row["model"] in MPT | MPT_LARGER | MODELS
+    )
 
 
 def _framework(row: dict[str, str]) -> str:
@@ -274,13 +275,23 @@ def _step(row: dict[str, str], batch: int, micro: int, gradients: str = "") -> S
     )
 
 
-@cache
-def training_errors(data: Path) -> tuple[dict[TrainingRow, float], dict[str, int]]:
-    """The error of every row, and how many could not be run, by reason."""
+_RESULTS: dict[TrainingRow, float | str] = {}
+"""What came of the rows that were tried; several sections ask for the same ones."""
+
+
+def training_errors(
+    data: Path, most_gpus: int = TOO_SLOW
+) -> tuple[dict[TrainingRow, float], dict[str, int]]:
+    """The error of every row of up to so many GPUs, and how many there are not, by reason."""
+    rows = [r for r in training_rows(data) if r.gpus <= most_gpus]
+    new = [r for r in rows if r not in _RESULTS]
+    _RESULTS.update(zip(new, each(_tried, new), strict=True))
     errors: dict[TrainingRow, float] = {}
     refused: dict[str, int] = {}
-    rows = list(training_rows(data))
-    for row, result in zip(rows, each(_tried, rows), strict=True):
+    if larger := len(training_rows(data)) - len(rows):
+        refused[f"more than {most_gpus} GPUs"] = larger
+    for row in rows:
+        result = _RESULTS[row]
         if isinstance(result, float):
             errors[row] = result
         else:
@@ -290,8 +301,6 @@ def training_errors(data: Path) -> tuple[dict[TrainingRow, float], dict[str, int
 
 def _tried(row: TrainingRow) -> float | str:
     """The error of a row, or why there is none."""
-    if row.gpus > TOO_SLOW:
-        return f"more than {TOO_SLOW} GPUs"
     try:
         return row.error()
     except (ChakraError, KeyError) as error:

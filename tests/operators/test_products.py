@@ -112,3 +112,8 @@ def test_rows_that_lie_16_bytes_apart_are_loaded_whole(columns, size, kind):
     first, second = (Operand((32, 32), size, "x"), Operand((32, columns), size, "x"))
     assert _alignment(first, second, columns).startswith(kind)
     assert (_alignment(first, second, columns) == "gemm_odd.even") == (kind == "gemm_odd.even")
+
+
+def test_the_rows_of_an_expanded_matrix_are_one_row_that_is_loaded_whole():
+    expanded = bf16(32, 32, strides=(0, 1))
+    assert operation_of(Call("aten::mm", [expanded, bf16(32, 32)])).table == "gemm.nn"

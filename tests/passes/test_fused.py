@@ -162,6 +162,13 @@ def test_a_softmax_of_other_scores_is_no_attention() -> None:
     assert not unfused_attention(_attention([2, 8, 64, 8]).body_at(0))
 
 
+def test_a_product_of_another_thread_is_no_part_of_attention() -> None:
+    trace = _attention([16, 64, 64]).body_at(0)
+    apart = trace.with_columns({"tid": [1, 2, 3, None, None, None]})
+    assert len(unfused_attention(trace)) == 1
+    assert not unfused_attention(apart)
+
+
 def _step(names: list[str], host: list[bool], **columns: list[object]) -> Trace:
     """Rows of the host 100 µs apart and kernels 1 ms apart, each launched by the row of its place."""
     count = sum(host)

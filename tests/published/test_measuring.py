@@ -70,4 +70,7 @@ def test_workers_measure_the_same():
     study = named_study("B02")
     here = measure_study(study, quick=True)
     there = measure_study(study, quick=True, workers=Workers(jobs=2))
-    assert [r.figures for r in here.rows] == [r.figures for r in there.rows]
+    # B02 trains a small model in float32, whose sums may be taken in another order in another process.
+    assert [r.figures for r in here.rows] == [
+        pytest.approx(r.figures, rel=1e-6) for r in there.rows
+    ]

@@ -303,9 +303,22 @@ def _by_tenant(result: ServeResult) -> None:
         print_table(("tenant", *names), rows)
 
 
-def _print(result: ServeResult) -> None:
-    from chakrakit.results import energy_text
+def _spent(result: ServeResult) -> list[str]:
+    """Energy and price, where the devices say what they draw and cost."""
+    from chakrakit.results import energy_text, money_text
 
+    lines = []
+    if result.energy_joules is not None:
+        at = f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else ""
+        each = f"{result.joules_per_token:,.2f} J per token"
+        lines.append(f"{energy_text(result.energy_joules)}, {each}{at}")
+    if result.price is not None and result.price_per_million_tokens is not None:
+        each = money_text(result.price_per_million_tokens)
+        lines.append(f"{money_text(result.price)}, {each} per million output tokens")
+    return lines
+
+
+def _print(result: ServeResult) -> None:
     names = {
         "time to first token": result.ttft_ms,
         "time per output token": result.tpot_ms,
@@ -333,8 +346,7 @@ def _print(result: ServeResult) -> None:
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
         f"step times: {result.step_times}",
-        f"{energy_text(result.energy_joules)}, {result.joules_per_token:,.2f} J per token"
-        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else ""),
+        *_spent(result),
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:

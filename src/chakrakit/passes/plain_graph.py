@@ -108,7 +108,6 @@ def _segments(rows: TimedRows) -> list[tuple[int, int, int]]:
             end = min(end, stack[-1][1])
             if start > stack[-1][2]:
                 segments.append((stack[-1][0], stack[-1][2], start))
-            stack[-1][2] = max(stack[-1][2], start)
         stack.append([row, end, start])
     close(2**62)
     return segments

@@ -430,6 +430,7 @@ class Handle {
         d["busy"] = t.busy;
         d["on"] = cluster_.on_for(engine);
         d["block_time"] = t.block_time;
+        d["gap_time"] = t.gap_time;
         d["gaps"] = to_numpy(std::vector<int64_t>(t.gaps));
         return d;
     }

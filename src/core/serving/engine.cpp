@@ -229,6 +229,7 @@ void Engine::count_gap(Time gap, int64_t tokens) {
     size_t bin = static_cast<size_t>(high) * 64 + ((value >> (high - 6)) & 63);
     if (totals_.gaps.empty()) totals_.gaps.resize(64 * 64);
     totals_.gaps[bin] += tokens;
+    totals_.gap_time += static_cast<double>(gap) * static_cast<double>(tokens);
 }
 
 void Engine::give_back(int32_t request) {

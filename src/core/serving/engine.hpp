@@ -110,7 +110,8 @@ struct Totals {
     int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
     Time busy = 0;
     double block_time = 0;      // blocks held × picoseconds
-    std::vector<int64_t> gaps;  // between a request's tokens: 64 bins an octave of picoseconds
+    double gap_time = 0;        // all gaps between a request's tokens, in picoseconds
+    std::vector<int64_t> gaps;  // how many there are: 64 bins an octave of picoseconds
 };
 
 // What the end of a step brought about.

@@ -140,7 +140,7 @@ def test_a_profile_is_measured_or_carried(tmp_path):
     for text, said in (
         ("{}", "either `classes` or the `base`"),
         ('{"base": "h200"}', "`peak` .with bf16"),
-        ('{"base": "h", "peak": {"bf16": 1}, "memory_bandwidth": 1}', "no packaged profile"),
+        ('{"base": "h", "peak": {"bf16": 1}, "memory_bandwidth": 1}', "not a packaged profile"),
         (
             '{"base": "h200", "peak": {"bf16": 1}, "memory_bandwidth": 1, "corrections": {"gemm": '
             '{"knots": [[0, 1]], "values": [0]}}}',

@@ -10,7 +10,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.trace.model import Trace
+from chakrakit.passes.directives import Stream
+from chakrakit.trace.communication import Binding
+from chakrakit.trace.model import Trace, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 
 MODEL = {"family": "decoder", "layers": 4, "hidden": 64, "heads": 4, "vocab": 1000}
@@ -131,6 +133,18 @@ def test_directives_on_a_trace_from_a_file_give_what_they_give_in_memory(tmp_pat
             ck.simulate(t, "dgx-h100", compute="roofline").summary.makespan_s for t in (read, kept)
         ]
         assert times[0] == times[1]
+
+
+def test_a_stream_counts_the_nodes_of_the_first_body() -> None:
+    """The first of two stages has two nodes of the name, the last one."""
+    first, last = TraceBuilder(), TraceBuilder()
+    for builder, count in ((first, 2), (last, 1)):
+        for _ in range(count):
+            builder.comp("gemm", duration_ns=1)
+        builder.comp("norm", duration_ns=1)
+    traces = TraceSet([first.build(), last.build()], {0: Binding(0), 1: Binding(1)})
+    directive = Stream(match="gemm", to=9)
+    assert directive.explain(traces, directive.apply(traces)) == {"nodes": 2}
 
 
 def test_a_stream_for_names_that_no_node_has_is_refused() -> None:

@@ -53,6 +53,22 @@ def test_energy_and_price(served: ServedRun) -> None:
     assert found.carbon_kg is None
 
 
+def test_what_devices_do_not_say_is_not_0(served: ServedRun) -> None:
+    """A device without a price does not serve for nothing, and one without power takes an unknown energy."""
+    unpriced = replace(served, device=msgspec.structs.replace(served.device, price_per_hour=0.0))
+    found = unpriced.result()
+    assert (found.price, found.price_per_million_tokens) == (None, None)
+    assert found.energy_joules == pytest.approx(30)
+    found = replace(served, device=msgspec.structs.replace(served.device, power=0.0)).result()
+    assert (found.energy_joules, found.joules_per_token, found.energy_by_class) == (None, None, {})
+    assert any("has no power" in note for note in found.notes)
+
+
+def test_the_mean_gap_between_tokens_is_exact(served: ServedRun) -> None:
+    """Requests alone in their steps: each gap is a step of 10 ms, whatever bin it is counted in."""
+    assert served.result().itl_ms.mean == pytest.approx(10, rel=1e-12)
+
+
 def test_a_stream_that_begins_late_is_measured_from_its_first_arrival(served: ServedRun) -> None:
     """The second hour of a log has the figures of the first."""
     stream = served.setup.stream

@@ -12,16 +12,16 @@ from chakrakit.serving.results.summary import gap_spread, within_level
 NOTHING = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def test_gaps_are_the_middle_of_their_bin() -> None:
+def test_percentiles_of_gaps_are_the_middles_of_their_bins() -> None:
     """64 bins per octave of picoseconds: three gaps just above 2^30 ps, one just above 2^31 ps."""
     gaps = np.zeros(64 * 32, np.int64)
     gaps[64 * 30], gaps[64 * 31] = 3, 1
     middle = 1 + 0.5 / 64
     short, long = 2**30 * middle * 1e-9, 2**31 * middle * 1e-9
-    found = gap_spread([{"gaps": gaps}, {"gaps": []}])
-    assert found.mean == pytest.approx((3 * short + long) / 4)
+    found = gap_spread([{"gaps": gaps, "gap_time": 5.6e9}, {"gaps": [], "gap_time": 0.0}])
+    assert found.mean == pytest.approx(1.4)
     assert (found.p50, found.p90, found.p99) == pytest.approx((short, long, long))
-    assert gap_spread([{"gaps": [0, 0]}]) == NOTHING
+    assert gap_spread([{"gaps": [0, 0], "gap_time": 0.0}]) == NOTHING
 
 
 def test_a_request_meets_every_bound_that_is_given() -> None:

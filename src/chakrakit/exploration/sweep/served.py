@@ -70,10 +70,10 @@ class ServedRow(Result, msgspec.Struct, kw_only=True):
     cache_hit_rate: float
     steps: int
     mean_batch: float
-    energy_joules: float
-    joules_per_token: float
-    price: float
-    price_per_million_tokens: float
+    energy_joules: float | None
+    joules_per_token: float | None
+    price: float | None
+    price_per_million_tokens: float | None
 
 
 def is_served(plain: Mapping[str, Any]) -> bool:

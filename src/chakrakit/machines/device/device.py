@@ -82,7 +82,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     def energy_gap(self) -> str:
         """What energies of this device leave out, as a sentence; "" where they are whole."""
         if not self.power:
-            return f"device {self.name} has no power, so energy is 0"
+            return f"device {self.name} has no power, so what it takes is not known"
         if not self.idle_power:
             return (
                 f"device {self.name} has no idle_power: what it draws while it waits counts as 0 W"

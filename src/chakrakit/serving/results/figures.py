@@ -576,17 +576,18 @@ class ServedRun:
     def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
         """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
-        energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
-        price = self._price(seconds)
+        price, tokens = self._price(seconds), max(1, int(lengths.output.sum()))
         figures: dict[str, Any] = {
             "clock_mhz": self._clock_mhz,
-            "energy_joules": energy,
-            "energy_by_class": by_class,
-            "joules_per_token": energy / tokens,
             "price": price,
-            "price_per_million_tokens": price / tokens * 1e6,
+            "price_per_million_tokens": None if price is None else price / tokens * 1e6,
         }
-        if self.site is None or not energy:
+        energy = sum(by_class.values()) if all(d.power for d in self._pool_devices) else None
+        if energy is None:
+            return figures | {"energy_joules": None, "joules_per_token": None}
+        figures |= {"energy_joules": energy, "energy_by_class": by_class}
+        figures["joules_per_token"] = energy / tokens
+        if self.site is None:
             return figures
         facility = self.site.facility_joules(energy, self._devices, seconds)
         return figures | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
@@ -595,8 +596,13 @@ class ServedRun:
     def _pool_devices(self) -> tuple[Device, ...]:
         return self.devices or (self.device,) * len(self.setup.pools)
 
-    def _price(self, seconds: float) -> float:
-        """By the hour: for the whole time, or for as long as engines were switched on."""
+    def _price(self, seconds: float) -> float | None:
+        """By the hour: for the whole time, or for as long as engines were switched on.
+
+        None where a device has no price.
+        """
+        if not all(device.price_per_hour for device in self._pool_devices):
+            return None
         price, first = 0.0, 0
         for pool, count, device in zip(
             self.setup.pools, self.devices_per_engine, self._pool_devices, strict=True

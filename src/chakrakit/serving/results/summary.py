@@ -116,12 +116,12 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     cache_hit_rate: float
     steps: int
     mean_batch: float
-    energy_joules: float
-    """The energy of the devices over the run."""
-    joules_per_token: float
-    price: float
-    """By the devices' price per hour; 0 where the machine has none."""
-    price_per_million_tokens: float
+    energy_joules: float | None
+    """The energy of the devices over the run; None where a device does not say what it draws."""
+    joules_per_token: float | None
+    price: float | None
+    """By the devices' price per hour; None where a device has none."""
+    price_per_million_tokens: float | None
     devices: int
     pools: list[PoolFigures]
     step_times: str
@@ -181,13 +181,14 @@ def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResul
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:
-    """Mean and percentiles of the gaps between tokens, from the engines' histograms."""
+    """The mean of the gaps between tokens, and their percentiles from the engines' histograms."""
     gaps, counts = _gaps(totals)
     if not counts.any():
         return NO_SPREAD
     upto = np.cumsum(counts)
     percentiles = [gaps[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.95, 0.99)]
-    return Spread(float((counts * gaps).sum() / upto[-1]), *(float(f) for f in percentiles))
+    mean = sum(t["gap_time"] for t in totals) * 1e-9 / upto[-1]
+    return Spread(float(mean), *(float(f) for f in percentiles))
 
 
 def shortest_gap(totals: list[dict[str, Any]]) -> float:

@@ -467,7 +467,7 @@ def _costs(
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds
-    if any(d.price_per_hour for d in devices):
+    if all(d.price_per_hour for d in devices):
         out["price"] = sum(d.price_per_hour for d in devices) * seconds / 3600
     return out
 
