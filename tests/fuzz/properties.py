@@ -154,7 +154,8 @@ def _compare(before: ck.Trace, after: ck.Trace) -> None:
 
 def _columns(trace: ck.Trace) -> dict[str, str]:
     """Every column that says anything, as text, so that NaN equals itself."""
-    left_out = {"_layout"} if find_spec("grpc_tools") else {"_layout", "_raw"}  # no judge of the latter
+    judged = find_spec("grpc_tools") is not None
+    left_out = ("_layout",) if judged else ("_layout", "_raw")
     found = {n: trace.table.column(n) for n in trace.table.column_names if n not in left_out}
     lists = {n: c.to_pylist() for n, c in found.items() if c.null_count < len(c)}
     return {n: repr(list(map(_plain, v)) if n == "_raw" else v) for n, v in lists.items()}

@@ -184,7 +184,7 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
 
 
 _LEAST, _MOST = 1e-9, 1e15
-"""Microseconds (a femtosecond; 31 years) or bytes (a petabyte): far from any measurement, and from overflow."""
+"""Microseconds (a femtosecond, 31 years) or bytes (a petabyte): far from any measurement and overflow."""
 
 
 def _number(text: str, path: Path) -> float:
