@@ -36,7 +36,8 @@ def test_every_change_that_applies_is_tried(job):
 )
 def test_faster_restarts_are_those_that_the_policy_makes(job, policy: str, name: str) -> None:
     made = job(
-        recovery=f"{{policy: {policy}, {name}: 300}}", cluster="{nodes: 16, spares: 1, repair_hours: 2}"
+        recovery=f"{{policy: {policy}, {name}: 300}}",
+        cluster="{nodes: 16, spares: 1, repair_hours: 2}",
     )
     assert getattr(dict(changes(made))["restarts twice as fast"].recovery, name) == 150
 

@@ -621,7 +621,9 @@ _RUNGS = (
 def _notes(a: Analysis, b: Analysis) -> list[str]:
     notes = [f"{side}: {n}" for side, x in (("A", a), ("B", b)) for n in x.notes]
     if len(a.ranks) != len(b.ranks):
-        notes.append(f"A has {counted(len(a.ranks), 'rank')} and B {len(b.ranks)}; sums are per rank")
+        notes.append(
+            f"A has {counted(len(a.ranks), 'rank')} and B {len(b.ranks)}; sums are per rank"
+        )
     if a.steps.found == "none" or b.steps.found == "none":
         notes.append("no steps were found: the whole run counts as one")
     return notes

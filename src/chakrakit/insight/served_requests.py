@@ -291,9 +291,7 @@ def serving_facts(run: Run) -> ServingFacts | None:
     )
 
 
-def _intervals(
-    run: Run, times: dict[str, Spread]
-) -> dict[str, dict[str, tuple[float, float]]]:
+def _intervals(run: Run, times: dict[str, Spread]) -> dict[str, dict[str, tuple[float, float]]]:
     """What published runs of the engine on the machine say; nothing of clusters that nobody has measured."""
     machine, engine = (run.card.settings.get(name) for name in ("machine", "engine"))
     name = engine.get("name") if isinstance(engine, dict) else None
