@@ -174,7 +174,7 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
     shown: list[RequestFacts]
     """Requests spread over the whole stream, for drawing."""
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
-    """90 % intervals of means and percentiles of `ttft_ms`, `tpot_ms` and `e2e_ms`, where runs were published."""
+    """90 % intervals of the means and percentiles of three figures, where runs were published."""
 
     def waits(self) -> dict[str, float]:
         """How many requests waited for each cause on average, over the queues of all engines."""

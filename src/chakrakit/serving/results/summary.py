@@ -171,7 +171,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResult:
-    """The result with the intervals of its figures, as published runs on the machine with the engine showed."""
+    """The result with the intervals of its figures, as published runs of the engine showed."""
     figures = {
         n: msgspec.structs.asdict(getattr(result, n)) for n in ("ttft_ms", "tpot_ms", "e2e_ms")
     }
