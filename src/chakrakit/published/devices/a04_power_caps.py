@@ -150,8 +150,8 @@ STUDY = Study(
         "and that of power": lambda t: within(t, "power_error", 0.1),
     },
     amended="the device pauses between kernels, and a host that binds takes what an eager row took: after "
-    "rows of batch 1 and 64 had been seen. Rows of 8B at batch 16 and 256 were measured after that, by a program "
-    "that is kept; that its host takes as long at 256 as at 16 was put in afterwards.",
+    "rows of batch 1 and 64 had been seen. Rows of 8B at batch 16 and 256 were measured after that, by a "
+    "program that is kept; that its host takes as long at 256 as at 16 was put in afterwards.",
     decides="whether the host or memory bounds a step: 137 to 300 W is what a device draws that waits.",
     cannot_say="Other attention than grouped queries; prefill, where measured caps bind (500 W cost 21 %).",
 )
