@@ -57,7 +57,13 @@ def step(model: str, batch: int, host_ms: float) -> TraceSet:
 
 
 def run(case: Case, clocks: Clocks, seed: int, host_ms: float) -> tuple[float, float]:
-    """Seconds and joules of a step; the device pauses between kernels where no host lets it wait."""
+    """Seconds and joules of a step; it takes a host's time where that is longer than the device's."""
+    device = _run(case, clocks, seed, 0.0)
+    return _run(case, clocks, seed, host_ms) if host_ms * 1e-3 > device[0] else device
+
+
+def _run(case: Case, clocks: Clocks, seed: int, host_ms: float) -> tuple[float, float]:
+    """The same; the device pauses between kernels where no host lets it wait."""
     options = SimulationOptions(clocks=clocks, disturbance=Disturbance(NOISE, seed))
     machine, traces = load_machine("dgx-h200:1"), step(case["model"], case["batch"], host_ms)
     done = simulate(traces, machine, compute=work_model("auto"), options=options).summary
@@ -86,7 +92,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
         own_host = host_time(case, setting["mhz"])
         took, drew = run(case, clocks, seed, own_host)
         figures["power_error"] = abs(drew / took / row.watts - 1)
-        if not own_host:
+        if own_host != row.ms:
             figures["time_error"] = abs(took * 1e3 / row.ms - 1)
     return figures
 
@@ -143,8 +149,9 @@ STUDY = Study(
         "the median error of time is below 10 %": lambda t: within(t, "time_error", 0.1),
         "and that of power": lambda t: within(t, "power_error", 0.1),
     },
-    amended="the device pauses between kernels, and a host that binds takes what each eager row took: after "
-    "rows of batch 1 and 64 had been seen.",
+    amended="the device pauses between kernels, and a host that binds takes what an eager row took: after "
+    "rows of batch 1 and 64 had been seen. Rows of 8B at batch 16 and 256 were measured after that, by a "
+    "program that is kept; that its host takes as long at 256 as at 16 was put in afterwards.",
     decides="whether the host or memory bounds a step: 137 to 300 W is what a device draws that waits.",
     cannot_say="Other attention than grouped queries; prefill, where measured caps bind (500 W cost 21 %).",
 )
