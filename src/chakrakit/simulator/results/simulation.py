@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from chakrakit.machines.device import (
     RecordedOn,
     Recosted,
     WorkModel,
+    dtypes_of,
     framework_named,
     rung_of,
     work_model,
@@ -409,6 +411,8 @@ def simulate(
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(traces, outcome, resolved)
     summary.notes += _host_notes(outcome)
+    if work.name != "measured":
+        summary.notes += [*_rate_notes(outcome, loaded), *_replaced_notes(traces, work)]
     summary.notes += _class_notes(summary, resolved.network)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, done.limit)
@@ -507,6 +511,32 @@ def _host_notes(outcome: Outcome) -> list[str]:
         f"warning: {100 * share:.0f} % of the time is the host's, at launch costs of one H200's; its "
         "interval is that of programs there, which took 1.3 to 1.5 times as long in one session as in another"
     ]
+
+
+_MUCH_OF_A_TYPE = 0.1
+"""The share of a run's FLOPs in an element type from which on its rate decides the run's time."""
+
+
+def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
+    """Says where much of the work is of an element type whose rate a device does not state."""
+    traces, flops = outcome.membership.traces, Counter[str]()
+    for number in range(traces.body_count):
+        names, codes = dtypes_of(body := traces.body_at(number))
+        sums = np.bincount(codes, body.column("num_ops", 0).astype(np.float64), len(names))
+        for name, of_type in zip(names, sums.tolist(), strict=True):
+            flops[name] += of_type
+    much = [n for n, of_type in flops.items() if of_type > _MUCH_OF_A_TYPE * flops.total()]
+    devices = [machine.devices[i] for i in {int(machine.device_of[d]) for d in outcome.device_of}]
+    gaps = (device.rate_gap(name) for name in much for device in devices)
+    return list(dict.fromkeys(gap for gap in gaps if gap))
+
+
+def _replaced_notes(traces: TraceSet, work: WorkModel) -> list[str]:
+    """Says where passes gave nodes times that the chosen model computes anew."""
+    edits = [str(p) for p in traces.card.passes if str(p).partition("{")[0] in ("edit", "recost")]
+    if not edits or isinstance(work, Auto):
+        return []
+    return [f"warning: --compute {work.name} replaces the times that {', '.join(edits)} gave"]
 
 
 AS_RECORDED = 1e-3
