@@ -146,6 +146,13 @@ class Edit(Pass):
         traces = with_run_times(traces)
         rows_of_bodies = self.rows(traces, map(traces.body_at, range(traces.body_count)))
         self._refuse_untimed(traces, rows_of_bodies)
+        return self._applied(traces, rows_of_bodies)
+
+    def scaled_at(self, traces: TraceSet, rows_of_bodies: list[I64]) -> TraceSet:
+        """The traces with these rows of their bodies scaled, whatever the fields select."""
+        return self._applied(traces, [EditedRows(rows, rows[:0]) for rows in rows_of_bodies])
+
+    def _applied(self, traces: TraceSet, rows_of_bodies: list[EditedRows]) -> TraceSet:
         bodies = [
             partial(self._edited, traces, i, edited_rows)
             for i, edited_rows in enumerate(rows_of_bodies)

@@ -29,7 +29,7 @@ def test_a_search_without_a_plan_says_why():
     step = Step(seq=128, global_batch=1)
     reasons = refusals(space_of(MODEL, [7], step, {}), MODEL, step)
     assert any("global_batch" in reason for reason in reasons)
-    with pytest.raises(ConfigError, match="no plan is feasible: .*global_batch"):
+    with pytest.raises(ConfigError, match=r"no plan is feasible: .*global_batch"):
         search_plans(MODEL, step, [7], "dgx-h100")
 
 
