@@ -5,9 +5,9 @@ others) are simulated once with kernels alone. The step is split along its criti
 work and the rest, communication; the factors that bring these sums closest to the published times are
 looked for one at a time, each held near 1, so that a class that no row shows stays as it is. Dense models
 alone give the factors of `megatron`. Beside them experts that a host launches have a factor on what they
-compute (`experts`) and a least time for each operation (`experts_us`), over the operations of a stage in
-the middle: of the pairs within 2 % of the least mean error, the one with the least median, because the
-mean is flat and some rows are regressions of one release.
+compute (`experts`), a least time for each operation (`experts_us`), and one for each expert of a product
+(`expert_us`), over the operations of a stage in the middle: of the triples within 2 % of the least mean
+error, the one with the least median, because the mean is flat and some rows are regressions of one release.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from training import TrainingRow, training_rows
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ChakraError
+from chakrakit.machines.device.framework import launches_of, of_experts
 from chakrakit.simulator.engine import COMPUTE, Outcome, Program
 
 NAMES = ("products", "narrow_products", "attention", "context_attention", "vector", "optimizer")
@@ -34,9 +35,11 @@ MOST_GPUS = 512
 """Larger rows take minutes to simulate."""
 PEER = 5
 """The reason of rows that waited for a peer."""
-EACH_US = range(0, 200, 10)
-"""Times of a host for an operation that are tried."""
-EXPERTS = np.arange(1.0, 2.4, 0.05).round(2).tolist()
+EACH_US = range(10, 120, 10)
+"""Times of a host for an operation that are tried; none launches one for nothing."""
+EXPERT_US = range(0, 80, 4)
+"""Times of a host for an expert's product that are tried."""
+EXPERTS = np.arange(1.0, 2.4, 0.1).round(1).tolist()
 """Factors on what experts compute that are tried."""
 NEAR = 1.02
 """Mean errors up to this multiple of the least count as equal."""
@@ -49,9 +52,13 @@ class Case(NamedTuple):
     parts: F64
     published: float
     operations: F64
-    """Milliseconds of every computing row of a stage in the middle."""
+    """Milliseconds of computing rows of a stage in the middle, each kind once."""
+    count: I64
+    """How often each kind comes."""
     of_experts: Mask
     """Which of them are of experts."""
+    launches: I64
+    """How many experts their products are of."""
 
     def step(self, factors: F64) -> float:
         on_attention = self.parts[2:4].sum() * factors[2]
@@ -109,12 +116,19 @@ def case_of(row: TrainingRow) -> Case:
     outcome = row.simulated("").outcome
     middle = outcome.classes.count // 2
     works = outcome.program(middle).kind == COMPUTE
-    operations = outcome.durations[outcome.rows(middle)][works] * 1e-9
-    labels, titles = outcome.program(middle).trace.texts("name")
-    experts = np.array([".moe." in t for t in titles])[labels][works]
+    trace = outcome.program(middle).trace
+    kinds = np.stack(
+        [
+            outcome.durations[outcome.rows(middle)][works],
+            of_experts(trace)[works],
+            launches_of(trace)[works],
+        ]
+    )
+    (operations, experts, launches), count = np.unique(kinds, axis=1, return_counts=True)
     step = row.workload().step
     published = step.global_batch * step.seq / row.published / row.gpus * 1e3
-    return Case(row, path_parts(outcome), published, operations, experts)
+    parts = path_parts(outcome)
+    return Case(row, parts, published, operations * 1e-9, count, experts > 0, launches)
 
 
 def fitted(cases: list[Case]) -> F64:
@@ -137,20 +151,21 @@ def fitted(cases: list[Case]) -> F64:
     return x
 
 
-def experts_of(cases: list[Case], factors: F64) -> tuple[float, int]:
-    """The factor on what experts compute, and a host's time for each operation, in microseconds."""
+def experts_of(cases: list[Case], factors: F64) -> tuple[float, int, int]:
+    """The factor on what experts compute, and a host's microseconds for an operation and for an expert."""
 
-    def missed(factor: float, us: float) -> F64:
+    def missed(factor: float, us: float, expert_us: float) -> F64:
         steps = []
         for c in cases:
-            longer = np.maximum(us / 1e3, np.where(c.of_experts, factor, 1.0) * c.operations)
-            steps.append(c.step(factors) + (longer - c.operations).sum())
+            least = (us + expert_us * c.launches) / 1e3
+            longer = np.maximum(least, np.where(c.of_experts, factor, 1.0) * c.operations)
+            steps.append(c.step(factors) + (longer - c.operations) @ c.count)
         return np.abs(np.log(np.array(steps) / [c.published for c in cases]))
 
-    off = {(f, us): missed(f, us) for f in EXPERTS for us in EACH_US}
+    off = {(f, us, e): missed(f, us, e) for f in EXPERTS for us in EACH_US for e in EXPERT_US}
     least = min(float(o.mean()) for o in off.values())
-    near = [pair for pair, o in off.items() if o.mean() <= NEAR * least]
-    return min(near, key=lambda pair: float(np.median(off[pair])))
+    near = [triple for triple, o in off.items() if o.mean() <= NEAR * least]
+    return min(near, key=lambda triple: float(np.median(off[triple])))
 
 
 def cases_of(data: Path, framework: str, dense: bool) -> list[Case]:
@@ -181,7 +196,12 @@ def main(data: str, *frameworks: str) -> int:
             print("  ", system, len(left), f"predicted over published {np.median(left):.3f}")
         if framework == "megatron":
             experts = cases_of(Path(data), "megatron-eager", dense=False)
-            print("megatron-eager", len(experts), "experts, us", experts_of(experts, factors))
+            print(
+                "megatron-eager",
+                len(experts),
+                "experts, experts_us, expert_us",
+                experts_of(experts, factors),
+            )
     return 0
 
 

@@ -450,7 +450,8 @@ def _renewed(old: ResidualTable, new: ResidualTable, kinds: set[str]) -> Residua
     kept = {n: g for n, g in old.groups.items() if n.partition("/")[0] not in kinds}
     groups = dict(sorted({**kept, **new.groups}.items()))
     coverage = dict(sorted({**old.coverage, **new.coverage}.items()))
-    return ResidualTable(MADE_FROM, old.correlation, groups, coverage)
+    correlation = new.correlation if "kernel" in kinds else old.correlation
+    return ResidualTable(MADE_FROM, correlation, groups, coverage)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,43 @@ def test_what_a_faster_product_would_save(runs: Path) -> None:
 def test_the_first_screen_has_the_answers_and_what_to_ask_next(runs: Path) -> None:
     lines = succeeded("analyze", runs / "fast").splitlines()
     assert lines[0].startswith("How long does it take? 5.00 µs")
-    assert any(line.strip().startswith("The device bounds it.") for line in lines)
-    assert lines[-2].startswith(f"more: chakra analyze {runs / 'fast'} --full")
+    assert lines[1].startswith("What is it bound by? device; twice as fast would save 30 %")
+    assert lines[-1].startswith(f"more: chakra analyze {runs / 'fast'} --full")
+    assert len(lines) <= 5
+
+
+def test_groups_are_called_after_what_they_are_for(tmp_path: Path) -> None:
+    """Two replicas on a network that takes all the time: their sums are those of dp, not of group 1."""
+    (tmp_path / "slow.yaml").write_text(
+        "name: slow\ndevice: h100-sxm\nnetwork: [{topology: switch, size: 2, bandwidth: 100 MB/s}]\n"
+    )
+    plan = {"dp": 2, "seq": 128, "global_batch": 2, "layers": 1}
+    traces = ck.generate(model="gpt3-125m", **plan).traces
+    run = ck.simulate(traces, str(tmp_path / "slow.yaml"), compute="roofline").run()
+    ck.write(run, tmp_path / "run")
+    lines = succeeded("analyze", tmp_path / "run").splitlines()
+    assert "communication; twice as fast would save" in lines[1]
+    assert "of the critical path is ALL_REDUCE dp" in lines[1]
+    assert "no change was tried" in lines[-2]  # its machine is a file, which nothing names
+
+
+def test_one_step_or_rank_alone(tmp_path: Path) -> None:
+    traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2, layers=1, steps=2).traces
+    run = ck.simulate(traces, "dgx-h100", compute="roofline").run()
+    ck.write(run, tmp_path / "run")
+    whole, second = (
+        data("analyze", tmp_path / "run"),
+        data("analyze", tmp_path / "run", "--step", 1),
+    )
+    assert [s["step"] for s in second["steps"]["steps"]] == [1, 1]
+    assert second["span_ns"] == next(
+        s["period_ns"] for s in whole["steps"]["steps"] if s["step"] == 1
+    )
+    alone = data("analyze", tmp_path / "run", "--rank", 1)
+    assert [r["rank"] for r in alone["ranks"]] == [1]
     assert (
-        len(lines) <= 22
-    )  # of the 24 lines of a terminal: the command and the prompt are the others
+        "no node has 9; there are 0, 1" in chakra("analyze", tmp_path / "run", "--step", 9).stderr
+    )
 
 
 def test_people_get_tables_of_so_many_rows_with_equal_ranks_in_one(runs: Path) -> None:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 import chakrakit as ck
+from chakrakit.serving.requests.files import read_requests
 from fuzz.formats import FORMATS
 from fuzz.formats.recordings import RECORDINGS, _kineto
-from fuzz.formats.serving import SERVING
+from fuzz.formats.serving import MOONCAKE, SERVING
 from support.commands import chakra, data
 
 OPENED: dict[str, tuple[int, int, int, dict[str, int]]] = {
@@ -187,6 +188,34 @@ def test_what_cannot_be_read_says_what_to_give_instead(
         assert said in " ".join(done.stderr.split())
 
 
+def test_rows_in_a_journal_beside_a_database_are_not_left_out(tmp_path: Path) -> None:
+    """As a profiler that is killed leaves it."""
+    FORMATS["nsys"].seed(tmp_path)
+    [database] = tmp_path.glob("*.sqlite")
+    (tmp_path / f"{database.name}-wal").write_bytes(b"\x37\x7f\x06\x82")
+    done = chakra("info", str(database))
+    assert done.exit_code == 2
+    assert f"rows are in {database.name}-wal beside it" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_requests_open_however_an_editor_left_them(suffix: str, tmp_path: Path) -> None:
+    """With a mark of the bytes' order, long line ends, an empty line, and ids of 64 bits."""
+    lines = MOONCAKE.replace("[0,", "[18446744073709551615,").replace("\n", "\r\n\r\n")
+    content = BOM_UTF8 + lines.encode()
+    (tmp_path / f"r.{suffix}").write_bytes(gzip.compress(content) if ".gz" in suffix else content)
+    stream = read_requests(tmp_path / f"r.{suffix}")
+    assert (stream.prompt.tolist(), stream.output.tolist()) == ([755, 600], [5, 1])
+
+
+def test_a_folder_with_packed_requests_is_opened(tmp_path: Path) -> None:
+    FORMATS["requests-aiperf"].seed(tmp_path)
+    records = tmp_path / "requests"
+    (tmp_path / "profile_export.jsonl.gz").write_bytes(gzip.compress(records.read_bytes()))
+    records.unlink()
+    assert read_requests(tmp_path).prompt.tolist() == [100, 50]
+
+
 def test_beside_a_recording_it_is_passed_over(tmp_path: Path) -> None:
     """As a report lies beside its export, and XLA's picture beside its profile."""
     (tmp_path / "kineto.json").write_bytes(kineto(0))
@@ -206,3 +235,27 @@ def test_no_kind_is_without_a_row() -> None:
     }
     requests = {f.name for f in SERVING if f.name.startswith("requests-")}
     assert requests - others == set(SERVED), "the others are opened in tests/serving/requests"
+
+
+@pytest.mark.parametrize(
+    ("listed", "size", "world"),
+    [
+        ("[0, 2, 4, 6]", 4, 7),
+        ("[0, 1, 2, ..., 63]", 64, 64),
+        ("[0, 2, 4, ..., 126]", 64, 1),  # which lie between is not said
+        ("[4, 5]", 2, 1),  # this rank is not among them: it is counted otherwise
+    ],
+)
+def test_a_lone_recording_says_who_else_was_in_its_groups(
+    listed: str, size: int, world: int, tmp_path: Path
+) -> None:
+    """Without a description of groups in its head: by the ranks that PyTorch lists with every call."""
+    content = _kineto(0)
+    content.pop("distributedInfo", None)
+    for event in content["traceEvents"]:
+        if "Collective name" in event.get("args", {}):
+            event["args"] |= {"Process Group Ranks": listed, "Group size": size}
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    said = chakra("link", str(tmp_path), "-o", str(tmp_path / "run")).stdout
+    assert (f"group '0' has {size} ranks, and the recording lists 1" in said) is (world == 1)
+    assert f"1 rank of {world}" in chakra("info", str(tmp_path / "run")).stdout

@@ -35,8 +35,8 @@ def test_linked_without_options_it_is_the_program_and_not_its_recording(linked, 
     assert found["what_if"]["gains"][0]["what"] == "compute"
     text = succeeded("analyze", linked).splitlines()
     assert text[0].startswith("step: recorded 48.07 ms, corrected 44.79 ms")
-    assert text[1] == "How long is a step? 44.79 ms"
-    assert any("The device bounds it." in line for line in text)
+    assert text[1].startswith("How long is a step? 44.79 ms")
+    assert any(line.startswith("What is it bound by? device") for line in text)
 
 
 @pytest.mark.slow

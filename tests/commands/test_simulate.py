@@ -175,8 +175,8 @@ def test_options_of_the_other_simulator_are_not_dropped(
 def test_a_simulation_in_a_screen(runs: Path) -> None:
     told = succeeded("simulate", runs / "fast", "--machine", "dgx-h100", "--compute", "measured")
     assert "on dgx-h100 (flow network, measured compute: recorded)" in told
-    assert re.search(r"^compute time: 100% measured \(\d operations\)$", told, re.M)
-    assert re.search(r"^ALL_REDUCE|all-reduce +\S+ +2 +64 +1 ", told, re.M)
+    assert "compute time: 100 % measured" in told.splitlines()
+    assert re.search(r"^ALL_REDUCE|all-reduce +\S+ +2 +0\.000 +1 ", told, re.M)
 
 
 def test_equal_ranks_share_a_row_and_long_lists_are_cut(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_equal_ranks_share_a_row_and_long_lists_are_cut(tmp_path: Path) -> None:
     words = ("simulate", tmp_path / "many", "--machine", "dgx-h100:4", "--compute", "measured")
     assert "0–31 (32) " in succeeded(*words)
     slower = [word for rank in range(9) for word in ("--straggler", f"{rank}={rank + 2}")]
-    assert "… and 2 more kinds of ranks; --json has all" in succeeded(*words, *slower)
+    assert "… and 6 more kinds of ranks; --json has all" in succeeded(*words, *slower)
 
 
 def test_jobs_are_told_against_running_alone(runs: Path) -> None:

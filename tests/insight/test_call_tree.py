@@ -9,6 +9,7 @@ import chakrakit as ck
 from chakrakit.insight import call_tree
 from chakrakit.insight.operators import operators_of
 from chakrakit.insight.rank import rank_view
+from chakrakit.trace.model import EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Times, run_of
 from support.recorded import linked
 
@@ -60,3 +61,26 @@ def test_a_recording_sums_to_the_time_of_its_operators(name):
     assert calls[0].time_ns == pytest.approx(operators_of(view).total_ns, rel=1e-6, abs=2)
     inside = sum(c.time_ns for c in calls if c.depth == 1)
     assert inside == pytest.approx(calls[0].time_ns, rel=1e-6, abs=len(calls))
+
+
+def test_calls_of_the_host_stand_around_the_kernels_that_they_launch():
+    """A module in the first row calls an operator, which launches a kernel of 20 ns."""
+    trace = ck.Trace.from_columns(
+        {
+            "id": [1, 2, 3],
+            "name": ["encoder", "aten::mm", "gemm"],
+            "type": [int(NodeType.COMP_NODE)] * 3,
+            "is_cpu_op": [True, True, False],
+            "parent": [None, 1, None],
+            "stream": [0, 0, 7],
+        },
+        edges=Edges.of([1], [2], EdgeKind.LAUNCH),
+    )
+    times = Times(np.array([0, 10, 30], np.int64), np.array([100, 20, 50], np.int64))
+    run = run_of(ck.TraceSet([trace]), {0: times}, tick_ps=1000)
+    assert _shown(call_tree(rank_view(run, 0), 0, 100)) == [
+        (0, "all", 20, 1),
+        (1, "encoder", 20, 1),
+        (2, "aten::mm", 20, 1),
+        (3, "gemm", 20, 1),
+    ]

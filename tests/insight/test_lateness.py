@@ -45,6 +45,7 @@ def test_a_rank_that_became_late_is_named_since_that_call() -> None:
         recording(7, {2: 200}),  # too few calls
         recording(20, {2: 200}, since=19),  # once
         recording(20, {1: 200, 2: 200, 4: 200}),  # many: a matter of placement
+        recording(20, {2: 500}),  # calls of no length: their times are not known
     ],
 )
 def test_nobody_else_is(calls: list[Call]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit.insight import analyze
+from chakrakit.insight import AnalysisOptions, analyze
 from chakrakit.sources import link
 from chakrakit.sources.pytorch.linking import LinkOptions
 from support.paths import DATA
@@ -49,10 +49,16 @@ def test_kernels_get_shapes_modules_and_work_from_the_capture() -> None:
 def test_analyses_know_graph_kernels_by_their_operators() -> None:
     run, _ = link([DECODE], RECORDED)
 
-    spent = {o.name: o.count for o in analyze(run).operators.operators}
+    found = analyze(run, AnalysisOptions(faster=(("aten::mm", 2.0),)))
+    spent = {o.name: o.count for o in found.operators.operators}
 
     assert spent["aten::mm"] == 4 * (16 * 8 + 1)  # kernels
     assert "cudaGraphLaunch" not in spent
+    on_path = [name for kind, name, _ in found.critical_path.operators if kind == "compute"]
+    assert on_path[0] == "aten::mm"
+    assert [gain.nodes for gain in found.what_if.gains] == [spent["aten::mm"]]
+    assert found.expected is not None
+    assert [e.kind for e in found.expected.operators if e.operator == "aten::mm"] == ["matmul"]
 
 
 def test_without_a_capture_names_and_order_remain() -> None:

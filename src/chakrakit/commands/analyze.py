@@ -24,10 +24,12 @@ from chakrakit.commands.output import (
     print_answers,
     print_csv,
     print_json,
+    print_notes,
     print_recording,
     print_tables,
     progress,
 )
+from chakrakit.commands.terminal import clean
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -45,7 +47,7 @@ def factors_of(texts: Iterable[str]) -> dict[str, float]:
 
 
 def ranks_of(text: str) -> Sequence[int]:
-    """`0,1,5` as ranks."""
+    """`0,1,5` as ranks, or as steps."""
     from chakrakit.insight.rank import parse_ranks
 
     return parse_ranks(text)
@@ -81,7 +83,21 @@ class AnalyzeOptions(AnalysisSettings, WorkerOptions, ProgressOption, total=Fals
     """Options of `analyze`."""
 
     ranks: Annotated[
-        Sequence[int], Option("Only these ranks.", (), metavar="0,1,…", joined=True, parse=ranks_of)
+        Sequence[int],
+        Option(
+            "Only these ranks.",
+            (),
+            flags="--ranks --rank",
+            metavar="0,1,…",
+            joined=True,
+            parse=ranks_of,
+        ),
+    ]
+    steps: Annotated[
+        Sequence[int],
+        Option(
+            "Only these steps.", (), flags="--step", metavar="0,1,…", joined=True, parse=ranks_of
+        ),
     ]
     advice: Annotated[
         bool, Option("Try changes of the run by simulating them; this may take seconds.", True)
@@ -111,9 +127,13 @@ def analyze(
 
     timed = traces_of(run, timed=True)
     selected = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
+    if options["steps"]:
+        from chakrakit.passes import Select
+
+        selected = Select(steps=tuple(options["steps"])).apply(selected)
     assert isinstance(selected, Run)
     found = analyze_run(selected, analyzing(options), progress_of(options), workers_of(options))
-    whole = options["advice"] and not options["ranks"]
+    whole = options["advice"] and selected is timed
     return with_advice(found, timed, run, options) if whole else found
 
 
@@ -195,15 +215,16 @@ def _chosen(result: Analysis, names: Sequence[str]) -> list[Table]:
 
 
 def _print_first(result: Analysis, path: str, full: bool) -> None:
-    """Prints the first answers, all of them with `full`, and the command that says more."""
-    from chakrakit.insight import answers
+    """Prints the first answers, a line each, and the command that says more; with `full` all answers."""
+    from chakrakit.insight import UNTRIED, answers
 
     print_recording(result.recording)
     every = answers(result)
-    print_answers(every if full else every[:FIRST_SCREEN])
-    if not full:
-        sections = [
-            name for name, tables in result.sections().items() if any(t.rows for t in tables)
-        ]
-        console().print(f"more: chakra analyze {path} --full, chakra view {path}, or --section")
-        console().print(f"  {', '.join(sections)}")
+    if full:
+        return print_answers(every)
+    for answer in every[:FIRST_SCREEN]:
+        console().print(clean(answer.line))
+    if not result.advice:
+        print_notes(note for note in result.notes if note.startswith(UNTRIED))
+    console().print(f"more: chakra analyze {path} --full, chakra view {path}, or --section NAME")
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -338,19 +338,19 @@ def _print(figures: Figures) -> None:
     span = "per step" if figures.steps == 1 else f"in {figures.steps} steps"
     out.print(
         f"{batches}, {figures.tokens:,} tokens, "
-        f"{flops_text(figures.flops_total)} {span}, bubble {figures.bubble_fraction:.2%}"
+        f"{flops_text(figures.flops_total)} {span}, bubble {100 * figures.bubble_fraction:.1f} %"
     )
     if figures.samples:
         s = figures.samples
         out.print(
             f"{s.samples:,} samples in micro-batches of {counted(s.shapes, 'shape')}, padding "
-            f"{s.padding:.1%}, busiest replica {s.imbalance:.1%} above the mean"
+            f"{100 * s.padding:.1f} %, busiest replica {100 * s.imbalance:.1f} % above the mean"
         )
     if figures.blocks:
         b = figures.blocks
         out.print(
-            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {b.imbalance:.1%} above the mean, "
-            f"fullest {b.token_imbalance:.1%}, keys sent {b.keys_sent:.2f} times"
+            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above "
+            f"the mean, fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
         )
     _print_sections(figures)
     _print_ranks(figures)
@@ -365,27 +365,50 @@ def _print_ranks(figures: Figures) -> None:
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(
-        ("ranks of", "ranks", "TFLOP", *(f"{k} MiB" for k in kinds)),
+        ("ranks of", "ranks", "TFLOP", *(f"{k} GiB" for k in kinds)),
         (
             (
                 c.rank_class,
                 c.ranks,
                 three_digits(c.flops / 1e12),
-                *(c.memory.get(k, 0) >> 20 for k in kinds),
+                *(three_digits(c.memory.get(k, 0) / 2**30) for k in kinds),
             )
             for c in listed
         ),
     )
-    print_table(
-        ("ranks of", "communication", "group", "of", "count", "bytes"),
-        (
-            (c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes)
-            for c in listed[:8]
-            for m in c.comm
-        ),
-    )
     if len(figures.per_rank) > len(listed):
         console().print(f"and {len(figures.per_rank) - len(listed):,} more; --json has all")
+    _print_communication(figures)
+
+
+def _print_communication(figures: Figures) -> None:
+    """What a rank sends in a step, by what the group is for: of unlike ranks the least and the most."""
+    from chakrakit.insight import size_text
+
+    counts: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for ranks in figures.per_rank:
+        sums: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for m in ranks.comm:
+            key = m.type, m.group.partition(":")[0], m.ranks
+            count, size = sums.get(key, (0, 0))
+            sums[key] = count + m.count, size + m.bytes
+        for key, sent in sums.items():
+            counts.setdefault(key, []).append(sent)
+    rows = [
+        (
+            *key,
+            _least_to_most([n for n, _ in sent], "{:,}".format),
+            _least_to_most([size for _, size in sent], size_text),
+        )
+        for key, sent in sorted(counts.items())
+    ]
+    if rows:
+        print_table(("communication", "group", "of", "calls per rank", "size per rank"), rows)
+
+
+def _least_to_most(numbers: Sequence[int], text: Callable[[int], str]) -> str:
+    least, most = text(min(numbers)), text(max(numbers))
+    return least if least == most else f"{least} to {most}"
 
 
 def _print_sections(figures: Figures) -> None:

@@ -74,7 +74,18 @@ def _print(info: Info) -> None:
         out.print(f"timed: {info.span_ns / 1e6:,.3f} ms from first start to last end")
     print_table(("type", "nodes"), info.types.items())
     if info.communication:
-        print_table(
-            ("communication", "group", "count", "bytes"),
-            ((c.type, c.group or "(all)", c.count, c.bytes) for c in info.communication),
+        from chakrakit.insight import size_text
+
+        heads = ("communication", "group", "calls", "size", "calls per rank", "size per rank")
+        rows = (
+            (
+                c.type,
+                c.group or "(all)",
+                c.count,
+                size_text(c.bytes),
+                f"{c.count / info.ranks:,.6g}",
+                size_text(c.bytes / info.ranks),
+            )
+            for c in info.communication
         )
+        print_table(heads, rows)

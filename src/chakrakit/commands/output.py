@@ -78,8 +78,8 @@ def print_notes(notes: Iterable[str]) -> None:
         console().print(f"note: {note}")
 
 
-FIRST_SCREEN = 5
-"""Answers that are printed unless all are asked for: with their sentences, what 80 × 24 characters hold."""
+FIRST_SCREEN = 4
+"""Answers that are printed unless all are asked for: the figure, its cause, what would help, and the next."""
 
 
 def print_answers(answers: Sequence[Answer]) -> None:

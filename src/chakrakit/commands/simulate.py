@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack, overload
 
@@ -42,6 +42,7 @@ from chakrakit.commands.output import (
     print_recording,
     print_table,
     print_tables,
+    progress,
 )
 from chakrakit.errors import ConfigError, DeadlockError
 
@@ -493,7 +494,8 @@ def command(
     _keep_workloads(workloads, options["output"])
     if len(workloads) > 1:
         return _simulate_several(workloads, json=json, **options)
-    simulation: Simulation | AstraSimulation = simulate(workloads[0], **options)
+    with progress("simulating"):
+        simulation: Simulation | AstraSimulation = simulate(workloads[0], **options)
     if options["astra"] is not None:
         return print_astra(simulation, json=json, astra_log=astra_log)  # type: ignore[arg-type]
     if json:
@@ -518,14 +520,15 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
         raise click.UsageError("several jobs run on a machine: give --machine")
     _refuse(AstraSettings, options, "--astra", "--machine")
     names = [p.name for p in parameters_of(simulate_jobs) if p.name in options]
-    simulation = simulate_jobs(workloads, **{name: options[name] for name in names})
+    with progress("simulating"):
+        simulation = simulate_jobs(workloads, **{name: options[name] for name in names})
     if json:
         return print_json(simulation.summary)
     rows = [
         (
             j.name,
             j.ranks,
-            f"{j.makespan_ns / 1e6:,.3f}",
+            f"{j.makespan_ns / 1e6:,.3f}{_between(j.interval_ns)}",
             f"{j.alone_ns / 1e6:,.3f}",
             f"{j.slowdown:.3f}",
         )
@@ -535,7 +538,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted, energy_text, mass_text, money_text, utilization_text
+    from chakrakit.insight import network_tables, server_table, tier_table
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -548,57 +551,68 @@ def _print(simulation: Simulation) -> None:
     out.print(f"{_makespan(s)}{place if s.machine else ', all times as measured'}")
     if s.recording is not None and 0 < s.step_ns < s.makespan_ns:
         out.print(f"of these {s.makespan_ns / 1e6:,.3f} ms a step takes {s.step_ns / 1e6:,.3f} ms")
-    if s.modelled:
-        out.print("between nodes: modelled, not measured")
-    figures = [
-        ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
+    for line in (*_figures(s), *_origins(s), *s.notes, _folded(s)):
+        out.print(line)
+    if s.ghosts:
+        out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
+    _print_ranks(s.ranks)
+    _print_collectives(s.collectives)
+    tables = [*network_tables(s), tier_table(s.tiers), server_table(s.storage)]
+    print_tables([], tables, max((len(table.rows) for table in tables), default=0))
+
+
+def _figures(s: SimulationSummary) -> Iterator[str]:
+    """How much is done and how well devices are used; what it takes."""
+    from chakrakit.results import energy_text, mass_text, money_text
+
+    done = [f"{s.tokens_per_s:,.0f} tokens per second"] if s.tokens_per_s is not None else []
+    if s.mfu is not None and s.hfu is not None:
+        done.append(
+            f"MFU {100 * s.mfu:.1f} % without recomputation, HFU {100 * s.hfu:.1f} % with it"
+        )
+    taken = [
         ("energy", s.energy_joules, energy_text),
         ("with servers and building", s.facility_joules, energy_text),
         ("CO2", s.carbon_kg, mass_text),
         ("price", s.price, money_text),
         ("clock", s.clock_mhz, "{:,.0f} MHz".format),
     ]
-    if s.mfu is not None and s.hfu is not None:
-        out.print(utilization_text(s.mfu, s.hfu))
-    if sentences := [f"{name} {text(v)}" for name, v, text in figures if v is not None]:
-        out.print(", ".join(sentences))
-    _print_compute_sources(s)
-    for note in s.notes:
-        out.print(note)
-    ranks = counted(len(s.ranks), "rank")
-    out.print(f"{ranks}, {s.fold.factor:g} for each simulated: {s.fold.why}")
-    if s.ghosts:
-        out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
-    _print_ranks(s.ranks)
-    _print_collectives(s.collectives)
-    from chakrakit.insight import network_tables, server_table, tier_table
+    for texts in (done, [f"{name} {text(v)}" for name, v, text in taken if v is not None]):
+        if texts:
+            yield ", ".join(texts)
 
-    tables = [*network_tables(s), tier_table(s.tiers), server_table(s.storage)]
-    print_tables([], tables, max((len(table.rows) for table in tables), default=0))
+
+def _folded(s: SimulationSummary) -> str:
+    """How many ranks each simulated one stands for; why, where it is but one."""
+    from chakrakit.results import counted
+
+    each = f"{counted(len(s.ranks), 'rank')}, {s.fold.factor:g} for each simulated"
+    return each if s.fold.factor > 1 or len(s.ranks) == 1 else f"{each}: {s.fold.why}"
 
 
 def _makespan(s: SimulationSummary) -> str:
     """The time, and where it was not measured the interval that 90 of 100 measured ones should lie in."""
-    if s.interval_ns is None:
-        return f"{s.makespan_ns / 1e6:,.3f} ms"
+    return f"{s.makespan_ns / 1e6:,.3f} ms{_between(s.interval_ns)}"
+
+
+def _between(interval_ns: tuple[float, float] | None) -> str:
+    """` (38.8–86.2)` in ms; empty where there is no interval."""
+    if interval_ns is None:
+        return ""
     from chakrakit.results import three_digits
 
-    low, high = (three_digits(bound / 1e6) for bound in s.interval_ns)
-    return f"{s.makespan_ns / 1e6:,.3f} ms ({low}–{high})"
+    low, high = (three_digits(bound / 1e6) for bound in interval_ns)
+    return f" ({low}–{high})"
 
 
-def _print_compute_sources(summary: SimulationSummary) -> None:
-    if not summary.compute_sources:
-        return
-    parts = (
-        f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in summary.compute_sources
-    )
-    console().print(f"compute time: {', '.join(parts)}")
-    if summary.extrapolated_share:
-        console().print(
-            f"extrapolated: {summary.extrapolated_share:.1%} of the devices' time lies outside of what was "
-            "measured"
-        )
+def _origins(s: SimulationSummary) -> Iterator[str]:
+    """Where the times come from."""
+    texts = [f"{100 * c.time_share:.0f} % {c.source}" for c in s.compute_sources]
+    if texts and s.extrapolated_share:
+        texts[-1] += f"; {100 * s.extrapolated_share:.1f} % outside of what was measured"
+    compute = [f"compute time: {', '.join(texts)}"] if texts else []
+    if told := compute + ["between nodes: modelled, not measured"] * s.modelled:
+        yield "; ".join(told)
 
 
 def _print_ranks(ranks: list[RankSummary]) -> None:
@@ -615,8 +629,8 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     _print_more(len(table.rows), "kinds of ranks")
 
 
-_ROWS = 8
-"""Rows of a table, so that both fit one screen of 24 lines."""
+_ROWS = 4
+"""Rows of a table, so that both fit one screen of 24 lines with what stands above them."""
 
 
 def _print_more(rows: int, what: str) -> None:
@@ -628,10 +642,10 @@ def _print_collectives(collectives: list[CollectiveSummary]) -> None:
     rows = []
     for c in sorted(collectives, key=lambda c: -c.count * c.mean_ns)[:_ROWS]:
         times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
-        head = (c.collective, c.algorithm, c.members, c.size, c.count)
-        ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
+        head = (c.collective, c.algorithm, c.members, f"{c.size / 2**20:,.3f}", c.count)
+        ideal = "–" if c.ideal_share is None else f"{100 * c.ideal_share:.0f} %"
         rows.append((*head, *times, ideal))
-    heads = ("collective", "algorithm", "of", "bytes", "count", "µs", "waited µs", "GB/s", "ideal")
+    heads = ("collective", "algorithm", "of", "MiB", "count", "µs", "waited µs", "GB/s", "ideal")
     if rows:
         print_table(heads, rows)
         _print_more(len(collectives), "kinds of collectives, which take less")

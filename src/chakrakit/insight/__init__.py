@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chakrakit.late_names import late_names
 
 if TYPE_CHECKING:
-    from chakrakit.insight.advice import Advice, advice_table, advise
+    from chakrakit.insight.advice import UNTRIED, Advice, advice_table, advise
     from chakrakit.insight.analysis import (
         Analysis,
         AnalysisOptions,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from chakrakit.insight.step_times import steps
 
 _HOME = {
+    "UNTRIED": "advice",
     "Advice": "advice",
     "Analysis": "analysis",
     "AnalysisOptions": "analysis",
@@ -95,6 +96,7 @@ _HOME = {
 }
 
 __all__ = [
+    "UNTRIED",
     "Advice",
     "Analysis",
     "AnalysisOptions",

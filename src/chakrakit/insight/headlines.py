@@ -26,12 +26,21 @@ _NOTABLE = 0.01
 
 
 class Answer(Result, msgspec.Struct, frozen=True):
-    """A question, its answer as a figure, and a sentence about it. `share` is of the span, 0 to 1."""
+    """A question, its answer as a figure, and a sentence about it. `share` is of the span, 0 to 1.
+
+    `brief` goes on from the figure, for those who read one line: what it is of, or what it comes from.
+    """
 
     question: str
     figure: str
     sentence: str
     share: float = 0.0
+    brief: str = ""
+
+    @property
+    def line(self) -> str:
+        """Question, figure and the most important of the sentence."""
+        return f"{self.question} {self.figure}{self.brief}"
 
 
 def answers(analysis: Analysis) -> list[Answer]:
@@ -45,7 +54,9 @@ def _blame(a: Analysis) -> Iterator[Answer]:
     if a.culprits:
         first, *others = a.culprits
         more = f" {counted(len(others), 'other finding')} under culprits." if others else ""
-        yield Answer("Who is to blame?", first.kind, f"{first.detail}.{more}")
+        yield Answer(
+            "Who is to blame?", first.kind, f"{first.detail}.{more}", brief=f": {first.detail}"
+        )
 
 
 def _served(analysis: Analysis) -> Iterator[Answer]:
@@ -57,11 +68,19 @@ def _served(analysis: Analysis) -> Iterator[Answer]:
     phase = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
     yield Answer(
         "How long does a request take?",
-        time_text(serving.e2e_ms.mean * 1e6),
+        _served_text(serving, "e2e_ms"),
         f"The mean of {serving.requests:,} requests; {100 * share:.0f} % of it {phase}. First token after "
-        f"{time_text(serving.ttft_ms.mean * 1e6)}, then one every {time_text(serving.tpot_ms.mean * 1e6)}.",
+        f"{_served_text(serving, 'ttft_ms')}, then one every {_served_text(serving, 'tpot_ms')}.",
         share,
+        f" on average, {100 * share:.0f} % of it {phase}",
     )
+
+
+def _served_text(serving: ServingFacts, figure: str) -> str:
+    """The mean of a served figure, with its interval where one is known."""
+    mean = getattr(serving, figure).mean * 1e6
+    bounds = serving.intervals.get(figure, {}).get("mean")
+    return interval_text(mean, *(b * 1e6 for b in bounds)) if bounds else time_text(mean)
 
 
 def _slowest(analysis: Analysis) -> Iterator[Answer]:
@@ -88,6 +107,7 @@ def _slowest(analysis: Analysis) -> Iterator[Answer]:
         f"The slowest {len(slow)} took {time_text(total / len(slow) * 1e6)} on average: {shares}."
         f"{_queued_for(serving) if most == 'queue' else ''}",
         sums[most] / total,
+        f", {100 * sums[most] / total:.0f} % of {time_text(total / len(slow) * 1e6)}",
     )
 
 
@@ -162,6 +182,8 @@ def _length(analysis: Analysis) -> float:
 
 
 _NS_PER_DAY = 8.64e13
+_ENDLESS = ("hang", "missing-rank", "dead-rank", "order-mismatch", "size-mismatch", "type-mismatch")
+"""Kinds of culprits that no run ends with."""
 
 
 def _step(a: Analysis) -> Iterator[Answer]:
@@ -171,12 +193,21 @@ def _step(a: Analysis) -> Iterator[Answer]:
             "How long does it take?",
             f"{a.span_ns / _NS_PER_DAY:,.2f} days",
             f"the whole history of {counted(len(a.ranks), 'node')}.",
+            brief=f" on {counted(len(a.ranks), 'node')}",
+        )
+    elif any(c.kind in _ENDLESS for c in a.culprits):  # it has no step that ends
+        yield Answer(
+            "How far did it come?",
+            time_text(a.span_ns),
+            f"from first start to what ended last, {_ranks(a)}; it does not end.",
+            brief=f", {_ranks(a)}; it does not end",
         )
     elif a.steps.found == "none":
         yield Answer(
             "How long does it take?",
             _predicted(a, a.span_ns),
             f"from first start to last end, {_ranks(a)}.",
+            brief=f", {_ranks(a)}",
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
@@ -188,6 +219,7 @@ def _step(a: Analysis) -> Iterator[Answer]:
             _predicted(a, a.steps.median_ns),
             f"{usual}{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
             f"{_ranks(a)}.{_recorded(a)}",
+            brief=f", {f'median of {count - 1:,}, ' if count > 2 else ''}{_ranks(a)}",
         )
 
 
@@ -211,12 +243,10 @@ def _bound(a: Analysis) -> Iterator[Answer]:
         return
     saves = ", ".join(f"the {name} {100 * share:.0f} %" for name, share in a.bound_saves.items())
     path = a.critical_path
-    top = [
-        f"{short(name, 40)} {percent(ns, path.length_ns)} %"
-        for kind, name, ns in path.operators
-        if kind in _ON_PATH.get(a.bound, ())
-    ][:3]
-    most = f"; most of it on the critical path: {', '.join(top)}" if top else ""
+    shares = [(short(name, 40), percent(ns, path.length_ns)) for name, ns in _on_path(a)[:3]]
+    top = [f"{name} {of_path} %" for name, of_path in shares]
+    first = f"; {shares[0][1]} % of the critical path is {shares[0][0]}" if shares else ""
+    most = f"; longest on the critical path: {', '.join(top)}" if top else ""
     share = max(a.bound_saves.values(), default=0.0)
     uncertain = "" if not a.bound_uncertain or a.bound in _UNCERTAIN else " (uncertain)"
     if a.bound == "unexplained":
@@ -227,6 +257,7 @@ def _bound(a: Analysis) -> Iterator[Answer]:
             f"at work {percent(_mean(a, 'busy_ns'), _length(a))} % of it. Twice as fast, each alone would "
             f"save: {saves}.",
             1 - a.explained,
+            f": {_unsaid(a)}",
         )
     else:
         yield Answer(
@@ -234,7 +265,20 @@ def _bound(a: Analysis) -> Iterator[Answer]:
             f"{_leading(a)}{uncertain}",
             f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.{_doubt(a)}",
             share,
+            f"; twice as fast would save {100 * share:.0f} %{first}",
         )
+
+
+def _on_path(a: Analysis) -> list[tuple[str, int]]:
+    """Operators of the bounding kind on the critical path, longest first; groups by what they are for."""
+    role = {c.group: c.role for c in a.collectives}
+    times: dict[str, int] = {}
+    for kind, name, ns in a.critical_path.operators:
+        if kind in _ON_PATH.get(a.bound, ()):
+            words, _, group = name.rpartition(" ")
+            named = f"{words} {role[group]}" if words and role.get(group) else name
+            times[named] = times.get(named, 0) + ns
+    return sorted(times.items(), key=lambda item: -item[1])
 
 
 def _unsaid(a: Analysis) -> str:
@@ -290,6 +334,7 @@ def _days(a: Analysis) -> Iterator[Answer]:
         f"{sum(lost.values()) / 24:,.2f} of {total / 24:,.2f} days",
         f"{parts}." if lost else "Nothing: every hour was spent on steps that counted.",
         share,
+        f": {parts}" if lost else "",
     )
 
 
@@ -297,17 +342,22 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
     comm = _mean(a, "comm_ns")
     if not comm:
         return
-    exposed, wait = _mean(a, "exposed_comm_ns"), _mean(a, "exposed_wait_ns")
-    hidden = percent(comm - exposed, comm)
-    late = (
-        f"; {time_text(wait)} of it is waiting for late ranks" if wait > _NOTABLE * exposed else ""
+    exposed, wait, bubble = (
+        _mean(a, name) for name in ("exposed_comm_ns", "exposed_wait_ns", "bubble_ns")
+    )
+    moving = exposed - wait - bubble
+    waits = {"late ranks": wait, "messages not sent yet": bubble}
+    more = " and ".join(
+        f"{time_text(ns)} for {what}" for what, ns in waits.items() if ns > _NOTABLE * exposed
     )
     yield Answer(
         "How much communication is exposed?",
-        time_text(exposed),
-        f"{_each(a)}{_a_step(a)} on average, {percent(exposed, _length(a))} % of the time; computation hides "
-        f"{hidden} % of all communication{late}.",
-        exposed / _length(a),
+        time_text(moving),
+        f"{_each(a)}{_a_step(a)} on average, {percent(moving, _length(a))} % of the time"
+        f"{f', beside waiting: {more}' if more else ''}; computation hides "
+        f"{percent(comm - exposed, comm)} % of all communication.",
+        moving / _length(a),
+        f" {_each(a)}{_a_step(a)}, {percent(moving, _length(a))} % of the time",
     )
 
 
@@ -323,8 +373,10 @@ def _idle(a: Analysis) -> Iterator[Answer]:
     if total < max(_NOTABLE * seen, 1):
         return
     order = sorted(causes.items(), key=lambda item: -item[1])
+    devices = _has_devices(a)
+    why = _IDLE if devices else _IDLE | {"host": "the host's own time (Python, dispatch)"}
     reasons = ", ".join(
-        f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
+        f"{why[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
     unseen = (
         f" Left out: {percent(cut, seen + cut)} % before the first and after the last work of devices."
@@ -332,7 +384,18 @@ def _idle(a: Analysis) -> Iterator[Answer]:
         else ""
     )
     yield Answer(
-        "Why is it idle?", f"{percent(total, seen)} % idle", f"{reasons}.{unseen}", total / seen
+        "Why is it idle?" if devices else "What else takes time?",
+        f"{percent(total, seen)} % {'idle' if devices else 'outside of what computes'}",
+        f"{reasons}.{unseen}",
+        total / seen,
+        f": {why[order[0][0]]} {percent(order[0][1], total)} %",
+    )
+
+
+def _has_devices(a: Analysis) -> bool:
+    """Whether anything runs on a device: on a host alone nothing is launched, and nothing idles."""
+    return a.bound != "host" or any(
+        lane.lane.startswith("device") for rank in a.ranks for lane in rank.lanes
     )
 
 
@@ -352,13 +415,17 @@ def _helps(a: Analysis) -> Iterator[Answer]:
     if not a.advice:
         return
     best, *others = a.advice
-    rest = "; ".join(f"{x.what} {100 * x.share:.0f} %" for x in others[:3])
+    rest = "; ".join(
+        f"{x.what} {100 * x.share:.0f} %{'' if x.same_training else ' (another batch)'}"
+        for x in others[:3]
+    )
     yield Answer(
         "What would help most?",
         best.what,
         f"saves {saving_text(best)}, tried by simulating it{f'. Next: {rest}' if rest else ''}. "
         f"To try it yourself: {' && '.join(best.commands)}",
         best.share,
+        f": saves {saving_text(best)}",
     )
 
 
@@ -402,6 +469,7 @@ def _late(a: Analysis) -> Iterator[Answer]:
         named_ranks(a, sorted(s.rank for s in alike)),
         f"{'makes' if len(alike) == 1 else 'make'} every other rank wait {time_text(each)}"
         f"{_a_step(a)}, {percent(caused, total)} % of all waiting; {how}.{link}",
+        brief=f", {time_text(each)}{_a_step(a)}, {percent(caused, total)} % of all waiting",
     )
 
 
@@ -413,22 +481,31 @@ def _each(a: Analysis) -> str:
     return "an actor" if a.actors else "a rank"
 
 
+def _waits_for_messages(a: Analysis) -> str:
+    """What waiting for messages is called: without computation there is no pipeline."""
+    if a.actors:
+        return "How long do actors wait for messages?"
+    if any(r.breakdown.compute_ns for r in a.ranks):
+        return "How large are the pipeline's bubbles?"
+    return "How long do ranks wait for messages?"
+
+
 def _bubble(a: Analysis) -> Iterator[Answer]:
     bubble = sum(r.breakdown.parts()["bubble"] for r in a.ranks) / max(len(a.ranks), 1) / _steps(a)
     if bubble > _NOTABLE * _length(a):
         yield Answer(
-            "How long do actors wait for messages?"
-            if a.actors
-            else "How large are the pipeline's bubbles?",
+            _waits_for_messages(a),
             f"{percent(bubble, _length(a))} %",
             f"{time_text(bubble)} {_each(a)}{_a_step(a)} on average is waiting for messages not sent yet.",
             bubble / _length(a),
+            f" of the time, {time_text(bubble)} {_each(a)}{_a_step(a)}",
         )
 
 
 def _fits(a: Analysis) -> Iterator[Answer]:
     if verdict := shortage_line(a.fits, a.needs_bytes, a.has_bytes):
-        yield Answer("Does it fit?", "no", f"{verdict.partition(': ')[2]}.")
+        why = verdict.partition(": ")[2]
+        yield Answer("Does it fit?", "no", f"{why}.", brief=f": {why}")
 
 
 def _memory(a: Analysis) -> Iterator[Answer]:
@@ -445,6 +522,7 @@ def _memory(a: Analysis) -> Iterator[Answer]:
         size_text(a.memory.peak_bytes),
         f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}."
         + (f" In memory: {a.precision}." if a.precision else ""),
+        brief=f" at most, on rank {rank.rank}",
     )
 
 
@@ -457,6 +535,7 @@ def _use(a: Analysis) -> Iterator[Answer]:
             rate_text(a.roofline.tflops_per_rank),
             f"per rank over the whole time{mfu}.",
             a.roofline.mfu,
+            f" per rank{f', MFU {100 * roofline.mfu:.1f} %' if roofline.mfu else ''}",
         )
 
 
@@ -484,8 +563,11 @@ def _sure(a: Analysis) -> Iterator[Answer]:
     if footprint is None or footprint.interval_ns is None:
         return
     low, high = footprint.interval_ns
+    computes = any(r.breakdown.compute_ns for r in a.ranks)
     rung = (
-        f"computation is costed by a {footprint.rung}" if footprint.rung else "times are predicted"
+        f"computation is costed by a {footprint.rung}"
+        if footprint.rung and computes
+        else "times are predicted"
     )
     beyond = (
         f"; {100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured"

@@ -118,7 +118,7 @@ def operators_of(view: RankView) -> RankOperators:
     sizes = [view.trace.column(n, 0)[rows].astype(np.int64) for n in ("num_ops", "tensor_size")]
     work = _Work(rows, view.kind[rows].astype(np.int64), [spent_on(view, rows), *sizes])
     codes, texts = view.names
-    operator, called, texts = _operators(view, rows)
+    operator, called, texts = view.called(rows)
     out = RankOperators(int(work.facts[0].sum()))
     whole = np.ones(len(rows), np.bool_)
     _sum(out.kernels, work, whole, [(codes[rows], texts)])
@@ -153,21 +153,6 @@ def _computed_in(name: str, shapes: str, types: str) -> str:
         return rate_name(types)
     operation = operation_of(read_call(name, shapes, types))
     return rate_type(operation) if operation else ""
-
-
-def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
-    """For each row, the row with its shapes and the code of its operator's name; and the names of all codes.
-
-    No operator launched the kernels of a CUDA graph; the node itself names the operator that was captured.
-    """
-    codes, texts = view.names
-    operator = view.operator[work].astype(np.int64)
-    called = codes[operator].astype(np.int64)
-    graph_operator, names = view.texts("operator")
-    graph = graph_operator[work] >= 0
-    operator[graph] = work[graph]
-    called[graph] = graph_operator[work[graph]] + len(texts)
-    return operator, called, [*texts, *names]
 
 
 def spent_on(view: RankView, rows: I64) -> I64:
@@ -335,7 +320,7 @@ class RunRoofline(Result, msgspec.Struct):
                 round(p.intensity, 2),
                 p.dtype,
                 p.bound,
-                round(100 * p.of_roof, 1),
+                round(100 * p.of_roof, 1) if p.bound else "",
             )
             for p in self.points
         ]

@@ -164,6 +164,7 @@ class ParquetTables(Tables):
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[SqliteTables]:
     """The tables of an SQLite file, plain or gzipped, opened for reading alone."""
+    _check_finished(path)
     try:
         connection = _connect(path)
     except (OSError, sqlite3.Error) as error:
@@ -173,6 +174,17 @@ def open_sqlite(path: Path) -> Iterator[SqliteTables]:
         yield SqliteTables(connection, str(path))
     finally:
         connection.close()
+
+
+def _check_finished(path: Path) -> None:
+    """Refuses a database of which rows still lie in its journal: reading it alone would leave them out."""
+    journal = path.with_name(f"{path.name}-wal")
+    if journal.exists() and journal.stat().st_size:
+        raise FormatError(
+            f"its writer ended before it was done, and rows are in {journal.name} beside it; take them in "
+            f"with `sqlite3 {path.name} 'pragma wal_checkpoint(truncate)'`",
+            path=str(path),
+        )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -9,6 +9,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight import advise
+from chakrakit.insight.advice.programs import _step_after, _Timed, changes
 from chakrakit.insight.rank import as_run
 from support.commands import data, succeeded
 from support.paths import DATA
@@ -39,6 +40,22 @@ def test_unfused_attention_saves_what_the_program_saved_when_it_was_fused(tmp_pa
         succeeded(*shlex.split(line)[1:])
     before, after = (data("simulate", p, *_MEASURED)["makespan_ns"] for p in (path, f"{path}.new"))
     assert low <= before - after <= high
+
+
+def test_what_a_device_bound_step_is_said_to_save_is_what_simulating_it_saves() -> None:
+    """One step that begins 10 ms before its first kernel, which no change of kernels shortens."""
+    before, after = _Timed(100.0, 95.0), _Timed(96.0, 91.0)
+    assert _step_after(before, after, whole=110.0)[0] == 106.0
+    slowed = _Timed(100.0, 50.0)  # recording slowed the host, and the changed step has none of that
+    assert _step_after(slowed, _Timed(50.0, 50.0), whole=80.0)[0] == 50.0
+
+
+def test_programs_of_other_frameworks_are_not_told_what_pytorch_calls_a_change() -> None:
+    """A recording of JAX: no option of PyTorch helps it."""
+    run = as_run(ck.link(DATA / "xla" / "run.xplane.pb.gz")[0])
+    texts = [change.what for change in changes(run)]
+    assert texts
+    assert not [text for text in texts if "torch" in text or "DataLoader" in text]
 
 
 _MEASURED = ("--compute", "measured", "--communication", "measured")

@@ -72,6 +72,22 @@ def test_a_host_that_launches_experts_leaves_no_operation_shorter():
     assert longer.tolist() == [50_000_000, max(50_000_000, 3 * int(kernels[1]))]
 
 
+def test_a_host_launches_the_product_of_every_expert_that_a_rank_holds():
+    """Eight experts of 16 tokens are eight calls of 20 µs; a router is one, and a norm none."""
+    t = TraceBuilder()
+    t.comp("layers.0.norm", tensor_size=10**5, op_type="vector")
+    for name, shapes in (
+        ("layers.0.moe.experts.up", "[[8,16,64],[8,64,64]]"),
+        ("layers.0.moe.router", "[[128,64],[64,8]]"),
+    ):
+        work = {"num_ops": 10**6, "tensor_size": 10**5, "op_type": "matmul"}
+        t.comp(name, inputs_shapes=shapes, dtype="bf16", **work)
+    eager = Framework("", experts_us=5.0, expert_us=20.0)
+    device = load_machine("dgx-h100").devices[0]
+    longer = InFramework(Roofline(), eager).costs(t.build(), device).ps
+    assert longer.tolist() == [5_000_000, 165_000_000, 25_000_000]
+
+
 def test_profiles_of_recorded_steps_hold_what_a_step_sustains():
     """A profile of single operations is slowed by `sustained`; one calibrated on steps is not."""
     from chakrakit.machines.device import MeasuredRow, Profile, Profiled

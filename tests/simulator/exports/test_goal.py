@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, FormatError
 from chakrakit.simulator.exports import goal_of
 from chakrakit.sources.foreign import (
     CALC,
@@ -115,6 +115,37 @@ def _back_and_there(seed):
                 ] += amount
     assert sent == received
     run(schedule.ranks, Network(latency=7, overhead=1))
+
+
+def test_tags_of_32_bits_come_back():
+    ranks = [GoalRank() for _ in range(2)]
+    for tag in (0, 2**31 - 1, 2**31, 2**32 - 2):
+        ranks[0].add(SEND, 8, 1, tag)
+        ranks[1].add(2, 8, 0, tag)
+    assert [r.tag for r in goal_of(traces_of_goal(ranks, "x")).ranks] == [r.tag for r in ranks]
+
+
+def test_messages_of_tag_minus_one_get_a_tag_that_nobody_has():
+    """In GOAL that number is a receive of any tag."""
+    builders = [ck.TraceBuilder() for _ in range(2)]
+    builders[0].send("m", 0, 1, 8, tag=-1)
+    builders[1].recv("m", 0, 1, 8, tag=-1)
+    for builder in builders:
+        builder.collective("c", CollectiveType.ALL_REDUCE, 8)
+    ranks = goal_of(ck.TraceSet.of(builders)).ranks
+    assert ranks[0].tag[0] == ranks[1].tag[0] == 1
+    assert {*ranks[0].tag} == {0, 1, 2}
+    assert parse_binary_goal(goal_binary(ranks), "x")
+
+
+def test_a_receive_of_any_tag_is_refused_with_its_line():
+    text = "num_ranks 2\nrank 0 {\nrecv 8b from 1 tag 4294967295\n}\nrank 1 {\n}\n"
+    with pytest.raises(FormatError, match=r"line 3: a receive .* of any tag"):
+        parse_goal(text.encode(), "x")
+    ranks = [GoalRank(), GoalRank()]
+    ranks[0].add(2, 8, 1, 2**32 - 1)
+    with pytest.raises(FormatError, match="any tag"):
+        parse_binary_goal(goal_binary(ranks), "x")
 
 
 @pytest.mark.parametrize(("members", "size"), [(2, 1000), (4, 4096), (8, 8 * 1000)])

@@ -103,6 +103,24 @@ def test_dispatch_counts_tokens():
     assert rows[0].time_us < rows[1].time_us
 
 
+def test_exchanges_say_what_was_fitted_and_what_a_slow_port_adds():
+    """Fitted on 1, 2 and 8 nodes, where one port of the measured cluster was slow."""
+    two, four, eight = (
+        ck.collective("dispatch", f"dgx-h100:{n}", 8 * n, tokens=[4096]) for n in (2, 4, 8)
+    )
+    predicted = "a prediction: dispatch was fitted on measurements of 1, 2 and 8 nodes, not of 4"
+    assert two.notes == []
+    assert predicted in four.notes
+    (crowd,) = eight.notes
+    assert crowd.startswith("library.dispatch.crowd 0.29 stands for the slowest port")
+    even = float(crowd.split()[-2])
+    assert 0.3 < even / eight.rows[0].time_us < 0.5
+    quick = ck.collective("combine", "dgx-h100:16", 128, tokens=[64], low_latency=True)
+    assert quick.notes == [
+        "a prediction: combine was fitted on measurements of 1, 2 and 8 nodes, not of 16"
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.advice.advice import Advice, advice_table
+from chakrakit.insight.advice.advice import UNTRIED, Advice, advice_table
 from chakrakit.insight.advice.advising import advise
 
-__all__ = ["Advice", "advice_table", "advise"]
+__all__ = ["UNTRIED", "Advice", "advice_table", "advise"]

@@ -11,6 +11,8 @@ from chakrakit.results import Result
 
 NOTABLE = 0.01
 """The least share of a run that a change has to save to be advised: less is within the jitter of steps."""
+UNTRIED = "no change was tried"
+"""How a note begins that says why there is no advice."""
 
 
 class Advice(Result, msgspec.Struct, frozen=True, kw_only=True):

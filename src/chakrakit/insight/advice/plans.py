@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chakrakit.errors import ChakraError
-from chakrakit.insight.advice.advice import NOTABLE, Advice
+from chakrakit.insight.advice.advice import NOTABLE, UNTRIED, Advice
 from chakrakit.insight.advice.trials import Setting, is_same, saving, setting_of
 from chakrakit.simulator.collectives import ALGORITHMS
 from chakrakit.simulator.results import SimulationSummary
@@ -25,7 +25,7 @@ _BUCKETS_MB = (25.0, 100.0, 400.0)
 
 
 _UNKNOWN = (
-    "no change was tried: the run's card does not say how to simulate it again; where its machine is a file, "
+    f"{UNTRIED}: the run's card does not say how to simulate it again; where its machine is a file, "
     "--machine FILE names it"
 )
 
@@ -69,11 +69,11 @@ class _Trials:
         """The best of every family, and a note on what there was no room for."""
         room = _MOST_ROWS // self.rows - 1
         if room < 1:
-            return [], f"no change was tried: {self.rows:,} nodes; {_MOST_ROWS // 2:,} is the most"
+            return [], f"{UNTRIED}: {self.rows:,} nodes; {_MOST_ROWS // 2:,} is the most"
         self.traces = generate(self.workload)
         before = self.setting.summary(self.traces)
         if not is_same(before, self.span_ns):
-            return [], "no change was tried: simulated again, the run takes another time"
+            return [], f"{UNTRIED}: simulated again, the run takes another time"
         trials = [*self._stragglers(), *self._plans(before), *self._algorithms(before)]
         weight = _shares(before)
         least = NOTABLE * before.makespan_ns * len(before.ranks)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.errors import ChakraError
-from chakrakit.insight.advice.advice import Advice
+from chakrakit.insight.advice.advice import UNTRIED, Advice
 from chakrakit.insight.advice.trials import Setting, setting_of
 from chakrakit.machines import preset_on, recorded_on
 from chakrakit.machines.device import operations_of
@@ -68,11 +68,11 @@ def tried_programs(run: Run, source: str, machine: str) -> tuple[list[Advice], s
     if program is None:
         return None
     if program.rows > _MOST_ROWS:
-        return [], f"no change was tried: {program.rows:,} nodes; {_MOST_ROWS:,} is the most"
+        return [], f"{UNTRIED}: {program.rows:,} nodes; {_MOST_ROWS:,} is the most"
     try:
         before = program.timed(run)
     except ChakraError as error:
-        return [], f"no change was tried: the run cannot be scheduled again ({error})"
+        return [], f"{UNTRIED}: the run cannot be scheduled again ({error})"
     advice = [_tried(program, before, c, source) for c in changes(run)]
     return [a for a in advice if a is not None], ""
 
@@ -186,15 +186,23 @@ def _step_after(before: _Timed, after: _Timed, whole: float) -> tuple[float, flo
 
     A recorded host is slowed by recording. Where the device bounds the changed step, that does not matter;
     where the host still does, the step is as much too long as the one before, or by as many microseconds.
+    Where the device bounded the step before as well, the change saves what it saves there.
     """
     scaled = after.step_ns * whole / before.step_ns
     least = min(after.busy_ns, after.step_ns)  # streams work side by side
+    shorter = max(whole - (before.step_ns - after.step_ns), least)
     if after.device_bound:
-        return after.step_ns, max(scaled, least)
-    return scaled, max(whole - (before.step_ns - after.step_ns), least)
+        return shorter if before.device_bound else after.step_ns, max(scaled, least)
+    return scaled, shorter
 
 
 # --- the changes of a program -------------------------------------------------------------------
+
+
+_GRAPH_OF_PYTORCH = (
+    "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
+)
+_GRAPH = "a graph of the step's kernels (CUDA or HIP graphs; XLA: --xla_gpu_enable_command_buffer)"
 
 
 def changes(run: Run) -> Iterator[PassTrial]:
@@ -203,10 +211,13 @@ def changes(run: Run) -> Iterator[PassTrial]:
     device = run.card.settings.get(RECORDED_DEVICE)
     profile = _profile(device) if isinstance(device, str) else ""
     waiting = sorted(set().union(*map(_waiting_calls, bodies)))
+    pytorch = any(map(_of_pytorch, bodies))
     if not waiting and not all(map(_mostly_graphs, bodies)):
-        what = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
+        what = _GRAPH_OF_PYTORCH if pytorch else _GRAPH
         eager = Launched().gap_us
         yield PassTrial(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
+    if not pytorch:  # the other changes are made in programs of PyTorch
+        return
     if waiting:
         what = "no waiting for the device inside the step (such as .item())"
         waits, unasked = (str(Unsync(names=tuple(waiting), unasked=u)) for u in (False, True))
@@ -274,6 +285,11 @@ def _in_bf16(preset: str, profile: str, classes: list[str]) -> PassTrial:
 def _product_classes(trace: Trace) -> set[str]:
     """The classes of work that product units do."""
     return {work.operation.kind for work in operations_of(trace) if work.operation.flops}
+
+
+def _of_pytorch(trace: Trace) -> bool:
+    """Whether PyTorch's operators launch the kernels: other programs have other switches."""
+    return any(name.startswith("aten::") for name in trace.texts("name")[1])
 
 
 def _mostly_graphs(trace: Trace) -> bool:

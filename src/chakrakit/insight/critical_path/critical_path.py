@@ -87,9 +87,9 @@ class LoadedEvents(Mapping[int, RankEvents]):
 
 def events_of(view: RankView, times: Times | None) -> RankEvents:
     """The events of one rank; communication is called by its type and group."""
-    codes, texts = view.names
-    names, operator = codes.copy(), codes[view.operator].copy()
-    texts = list(texts)
+    names = view.names[0].copy()
+    _, called, texts = view.called(np.arange(len(view)))
+    operator = called.astype(np.int32)
     comm = np.flatnonzero(view.is_comm)
     label_codes: dict[str, int] = {}
     groups, group_names = view.texts("pg_name")

@@ -85,9 +85,10 @@ class RankNames:
 
 def names_of(view: RankView) -> RankNames:
     """What the rows of one rank can be selected by."""
-    codes, texts = view.names
+    _, called, texts = view.called(np.arange(len(view)))
     group, groups = view.texts("pg_name")
-    return RankNames(view.rank, view.kind, codes, codes[view.operator], texts, group, groups)
+    operator = called.astype(np.int32)
+    return RankNames(view.rank, view.kind, view.names[0], operator, texts, group, groups)
 
 
 def kinds_only(model: Model) -> RankNames:

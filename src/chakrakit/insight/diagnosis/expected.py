@@ -159,8 +159,7 @@ class _RankTimes:
 
     def by_operator(self) -> dict[str, tuple[float, float, float]]:
         """Kernels, measured and expected ns by operator."""
-        codes, texts = self.view.names
-        name = codes[self.view.operator[self.rows]]
+        _, name, texts = self.view.called(self.rows)
         used, place = np.unique(name, return_inverse=True)
         sums = [np.bincount(place, w, len(used)) for w in (None, self.measured, self.expected)]
         return {
@@ -170,15 +169,15 @@ class _RankTimes:
 
     def by_call(self) -> tuple[I64, F64, F64]:
         """The name, measured and expected ns of all kernels together, of calls that tell of a clock."""
-        calls, place = np.unique(self.view.operator[self.rows], return_inverse=True)
+        operator, name, texts = self.view.called(self.rows)
+        calls, first, place = np.unique(operator, return_index=True, return_inverse=True)
         size = len(calls)
         measured: F64 = np.bincount(place, self.measured, size).astype(np.float64)
         expected: F64 = np.bincount(place, self.expected, size).astype(np.float64)
         beyond = np.bincount(place, self.beyond.astype(np.float64), size) > 0
-        codes, texts = self.view.names
         asked = np.array([operator_of(text).op_type in ASKED for text in texts], np.bool_)
-        usable = (measured > 0) & (expected >= LEAST_NS) & ~beyond & asked[codes[calls]]
-        return codes[calls[usable]].astype(np.int64), measured[usable], expected[usable]
+        usable = (measured > 0) & (expected >= LEAST_NS) & ~beyond & asked[name[first]]
+        return name[first[usable]], measured[usable], expected[usable]
 
     def spent(self, chosen: Mask) -> float:
         """The time of these kernels, given for all rows."""

@@ -329,6 +329,20 @@ class RankView:
             holder = np.where(up, self.parent[holder], holder)
         return np.where(self.is_runtime[holder], itself, holder).astype(np.int32)
 
+    def called(self, rows: I64) -> tuple[I64, I64, list[str]]:
+        """For each row, the row with its shapes and the code of its operator's name; and the codes' names.
+
+        No operator launched the kernels of a CUDA graph; the node names the operator that was captured.
+        """
+        codes, texts = self.names
+        operator = self.operator[rows].astype(np.int64)
+        called = codes[operator].astype(np.int64)
+        captured, names = self.texts("operator")
+        graph = captured[rows] >= 0
+        operator[graph] = rows[graph]
+        called[graph] = captured[rows[graph]] + len(texts)
+        return operator, called, [*texts, *names]
+
     @cached_property
     def background(self) -> Mask:
         """Rows of threads that only call the runtime, such as those that poll for completion."""

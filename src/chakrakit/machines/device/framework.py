@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import Mask
+from chakrakit.arrays import I64, Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.generated import of_experts
+from chakrakit.machines.device.generated import is_of_experts, operand_sizes
 from chakrakit.machines.device.work import (
     Costs,
     CostSource,
@@ -56,6 +56,9 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     experts_us: float = 0.0
     """The least time from one operation of a model with experts to the next, where a host launches it: in
     every layer it waits for the counts of tokens, and cannot run ahead."""
+    expert_us: float = 0.0
+    """The least time of a product of experts for each one that a rank holds: Transformer Engine's grouped
+    products are one call of cuBLAS for each, with casts of its operands."""
 
 
 @cache
@@ -84,8 +87,9 @@ class InFramework:
         recorded = as_measured(trace).source == CostSource.MEASURED
         computed = work_rows(trace) & ~on_host(trace) & ~recorded
         longer = np.rint(costs.ps * factor).astype(np.int64)
-        if self.framework.experts_us and _of_experts(trace).any():
-            longer = np.maximum(longer, round(self.framework.experts_us * 1e6))
+        if of_experts(trace).any():
+            least = self.framework.experts_us + self.framework.expert_us * launches_of(trace)
+            longer = np.maximum(longer, np.rint(least * 1e6).astype(np.int64))
         return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
     def _factors(self, trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -94,7 +98,7 @@ class InFramework:
         narrow = np.array([rate_name(name) in _NARROW for name in names])[codes]
         products = np.where(narrow, f.narrow_products, f.products)
         factor = np.where(typed_as(trace, "matmul"), products, f.vector)
-        experts = _of_experts(trace)
+        experts = of_experts(trace)
         factor = np.where(experts & ~typed_as(trace, "matmul"), 1.0, factor)
         factor = np.where(experts, factor * f.experts, factor)
         shared = f.attention * np.where(_shares_sequences(trace), f.context_attention, 1.0)
@@ -102,9 +106,20 @@ class InFramework:
         return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)
 
 
-def _of_experts(trace: Trace) -> Mask:
+def of_experts(trace: Trace) -> Mask:
+    """Rows of a layer's experts."""
     codes, names = trace.texts("name")
-    return np.array([*map(of_experts, names), False])[codes]
+    return np.array([*map(is_of_experts, names), False])[codes]
+
+
+def launches_of(trace: Trace) -> I64:
+    """How many experts each row is a product of: the first of three sizes; 0 for all other rows."""
+    if "inputs_shapes" not in trace.table.column_names:
+        return np.zeros(len(trace), np.int64)
+    codes, texts = trace.texts("inputs_shapes")
+    first = [next(iter(operand_sizes(text)), ()) for text in texts]
+    held = np.array([*(size[0] if len(size) == _GROUPED else 1 for size in first), 1])[codes]
+    return np.where(of_experts(trace) & typed_as(trace, "matmul"), held, 0)
 
 
 def _shares_sequences(trace: Trace) -> Mask:
@@ -123,5 +138,7 @@ def _is_part(shapes: str) -> bool:
     return int(sizes[0][2]) < int(sizes[1][2])
 
 
+_GROUPED = 3
+"""Operands of grouped products are [experts, tokens, size]."""
 _OPERANDS, _SIZES = 3, 4
 """Queries, keys and values, each [batch, heads, tokens, size]."""

@@ -44,7 +44,7 @@ def operand_sizes(shapes: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, part.split(","))) for part in _SHAPE.findall(shapes)]
 
 
-def of_experts(name: str) -> bool:
+def is_of_experts(name: str) -> bool:
     """Whether a generated row is of a layer's experts: `moe.experts.up`, `layers.3.moe.experts.up`."""
     return name.startswith("moe.") or ".moe." in name
 
@@ -71,7 +71,7 @@ def _product(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
     batch = prod(sizes[0][:-2])
     weight = row.name.endswith(".dw")
     precision = PRODUCT_MARKS.get(rate_name(row.dtype or "bf16"), "")
-    if batch > 1 and of_experts(row.name):
+    if batch > 1 and is_of_experts(row.name):
         table = "grouped.weight" if weight else "grouped"
         shape = (k if weight else batch * m, n, m if weight else k, batch)
         return Operation("gemm", shape, row.flops, row.moved, table + precision)

@@ -188,6 +188,8 @@ class ExpertKernels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """Of a device's port to other nodes."""
     crowd: Factor = 0.0
     """What each node beyond two adds to the time on the network, as a share."""
+    fitted_nodes: tuple[int, ...] = ()
+    """Numbers of nodes that the constants were fitted on; for other numbers they are predictions."""
     local_multiprocessor_gbs: Positive
     """GB/s that one multiprocessor copies within a node."""
     multiprocessor_gbs: Positive

@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import math
 import re
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -33,7 +35,7 @@ from chakrakit.serving.requests.foreign import REQUEST_FORMATS
 from chakrakit.serving.requests.processes import PROCESSES as ARRIVAL_PROCESSES
 from chakrakit.serving.requests.processes import Process, generated
 from chakrakit.serving.requests.stream import RequestStream, stream_of
-from chakrakit.trace.files import check_columns, read_parquet, unpacked
+from chakrakit.trace.files import check_columns, first_unpacked, read_parquet, unpacked
 
 # --- JSON lines ---------------------------------------------------------------------------------
 
@@ -261,12 +263,12 @@ def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    data = unpacked(data, str(path))
+    data = unpacked(data, str(path)).removeprefix(BOM_UTF8)
     if format := next((f for f in REQUEST_FORMATS if f.recognises(data[:_HEAD])), None):
         return format.read(data, str(path), seed)
     if data[:4] == b"PAR1":
         return _parquet(data, str(path))
-    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = data[:4096].lstrip()
     if not start:
         raise FormatError(
             "is empty; docs/serving.md says what a file of requests holds", path=str(path)
@@ -280,7 +282,9 @@ def _only_file(folder: Path) -> Path:
     """The one file of requests that another tool wrote into a folder."""
     files = sorted(f for f in islice(folder.iterdir(), _MOST_FILES) if f.is_file())
     known = [f for f in files if any(r.recognises(_head(f)) for r in REQUEST_FORMATS)]
-    records = [f for f in known if f.suffix != ".json"] or known  # summaries lie beside records
+    records = [
+        f for f in known if ".json" not in f.suffixes
+    ] or known  # summaries lie beside records
     if len(records) != 1:
         found = listed([f.name for f in records]) if records else "none that is known"
         raise ConfigError(f"{folder} is a folder; give one file of requests (in it: {found})")
@@ -290,8 +294,8 @@ def _only_file(folder: Path) -> Path:
 def _head(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return stream.read(_HEAD)
-    except OSError:
+            return first_unpacked(stream.read(_HEAD), _HEAD).removeprefix(BOM_UTF8)
+    except (OSError, zlib.error):
         return b""
 
 

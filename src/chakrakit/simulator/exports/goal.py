@@ -9,8 +9,9 @@ for another, a `calc 0` stands for both.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +33,7 @@ from chakrakit.simulator.collectives import (
     shapes,
 )
 from chakrakit.simulator.engine import TransferPlans
-from chakrakit.sources.foreign import CALC, RECV, SEND, GoalRank
+from chakrakit.sources.foreign import ANY, CALC, RECV, SEND, GoalRank
 from chakrakit.trace.model import EdgeForm, NodeType, Trace
 from chakrakit.trace.placement import lane_of
 from chakrakit.trace.sets import TraceSet
@@ -102,6 +103,7 @@ class _Expansion:
         self.end: list[I64] = []
         for rank in traces.ranks:
             self._nodes(rank, traces.trace(rank))
+        self.free_tags = self._free_tags()
         self._collectives()
         for rank in traces.ranks:
             self._edges(rank, traces.trace(rank))
@@ -121,7 +123,7 @@ class _Expansion:
             if kind in (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE):
                 sends = kind == NodeType.COMM_SEND_NODE
                 peer = int(columns["comm_dst" if sends else "comm_src"][row])
-                size, tag = int(columns["comm_size"][row]), int(columns["comm_tag"][row])
+                size, tag = int(columns["comm_size"][row]), int(columns["comm_tag"][row]) % 2**32
                 way = SEND if sends else RECV
                 begin[row] = out.add(
                     way, size, peer, tag, int(cpu[row]), int(nic[row]), str(names[row])
@@ -133,6 +135,18 @@ class _Expansion:
         self.begin.append(begin)
         self.end.append(begin.copy())
 
+    def _free_tags(self) -> Iterator[int]:
+        """Tags that no message has. Messages whose tag stands for any in GOAL get the first of them."""
+        ranks = self.schedule.ranks
+        used = {tag for rank in ranks for tag in rank.tag}
+        largest = max((tag for tag in used if tag < 2**31), default=0)
+        free = (tag for tag in itertools.count(1 + largest) if tag not in used)
+        if ANY in used:
+            instead = next(free)
+            for rank in ranks:
+                rank.tag = [instead if tag == ANY else tag for tag in rank.tag]
+        return free
+
     def _collectives(self) -> None:
         calls = self.traces.collectives.calls.sort_by(
             [("instance", "ascending"), ("rank", "ascending")]
@@ -141,9 +155,8 @@ class _Expansion:
             return
         instance = calls.column("instance").to_numpy()
         cuts = np.flatnonzero(np.r_[True, instance[1:] != instance[:-1]])
-        tag = 1 + max((max(r.tag, default=0) for r in self.schedule.ranks), default=0)
-        for number, (a, b) in enumerate(zip(cuts, np.r_[cuts[1:], len(instance)], strict=True)):
-            self._collective(calls.slice(int(a), int(b - a)), tag + number)
+        for a, b in zip(cuts, np.r_[cuts[1:], len(instance)], strict=True):
+            self._collective(calls.slice(int(a), int(b - a)), next(self.free_tags))
 
     def _collective(self, calls: pa.Table, tag: int) -> None:
         ranks, rows = calls.column("rank").to_pylist(), calls.column("row").to_pylist()

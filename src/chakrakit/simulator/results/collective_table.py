@@ -15,6 +15,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
+    ExpertKernels,
     Library,
     Routing,
     Span,
@@ -64,7 +65,7 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     members: int
     rows: list[CollectiveRow]
     notes: list[str] = []
-    """What was assumed of the machine."""
+    """What was assumed of the machine, and which times are predictions."""
 
     def picture(self) -> Curve:
         """The curve of bus bandwidth over size."""
@@ -108,10 +109,11 @@ def time_collective(
     _check_sizes(byte_sizes)
     collective = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
     if collective in ("dispatch", "combine"):
-        rows = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
+        rows, notes = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
     else:
-        rows = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager)
-    return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows, notes=loaded.notes)
+        rows, notes = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager), []
+    notes = [*loaded.notes, *notes]
+    return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows, notes=notes)
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -253,7 +255,7 @@ def _expert_rows(
     collective: str,
     tokens: Sequence[int],
     exchange: ExpertExchange | None,
-) -> list[CollectiveRow]:
+) -> tuple[list[CollectiveRow], list[str]]:
     library, span = machine.library, span_of(machine, devices)
     constants = getattr(library, collective) if library is not None else None
     if constants is None:
@@ -263,19 +265,51 @@ def _expert_rows(
         )
     if exchange is None:
         raise ConfigError(f"{collective} needs hidden, topk and experts")
-    rows = []
-    for count in tokens:
-        routing = Routing(
-            count, exchange.hidden, exchange.topk, exchange.experts, exchange.most_nodes
+    rows = [_expert_row(constants, collective, count, exchange, span) for count in tokens]
+    return rows, _expert_notes(constants, rows, tokens, exchange, span)
+
+
+def _expert_row(
+    constants: ExpertKernels, collective: str, count: int, exchange: ExpertExchange, span: Span
+) -> CollectiveRow:
+    routing = Routing(count, exchange.hidden, exchange.topk, exchange.experts, exchange.most_nodes)
+    routing.check(span.members, span.nodes)
+    if exchange.low_latency:
+        terms = latency_terms(constants, collective, routing, span)
+    else:
+        terms = throughput_terms(constants, collective, routing, span, exchange.multiprocessors)
+    size = round(count * exchange.topk * token_bytes(collective, routing))
+    kind = "low-latency" if exchange.low_latency else "throughput"
+    row = _row(collective, size, terms.seconds, "experts", kind, span.members)
+    by_term = {name: seconds * 1e6 for name, seconds in terms._asdict().items()}
+    return msgspec.structs.replace(row, terms_us=by_term)
+
+
+def _expert_notes(
+    constants: ExpertKernels,
+    rows: list[CollectiveRow],
+    tokens: Sequence[int],
+    exchange: ExpertExchange,
+    span: Span,
+) -> list[str]:
+    """Whether so many nodes were measured, and what `crowd` adds where it decides."""
+    name, fitted, notes = rows[-1].collective, constants.fitted_nodes, []
+    if fitted and span.nodes not in fitted:
+        notes.append(
+            f"a prediction: {name} was fitted on measurements of {_listed(fitted)} nodes, not of {span.nodes}"
         )
-        routing.check(span.members, span.nodes)
-        if exchange.low_latency:
-            terms = latency_terms(constants, collective, routing, span)
-        else:
-            terms = throughput_terms(constants, collective, routing, span, exchange.multiprocessors)
-        size = round(count * exchange.topk * token_bytes(collective, routing))
-        kind = "low-latency" if exchange.low_latency else "throughput"
-        row = _row(collective, size, terms.seconds, "experts", kind, span.members)
-        by_term = {name: seconds * 1e6 for name, seconds in terms._asdict().items()}
-        rows.append(msgspec.structs.replace(row, terms_us=by_term))
-    return rows
+    healthy = msgspec.structs.replace(constants, crowd=0.0)
+    even = _expert_row(healthy, name, tokens[-1], exchange, span)
+    if even.time_us < rows[-1].time_us:
+        notes.append(
+            f"library.{name}.crowd {constants.crowd:g} stands for the slowest port of the cluster that was "
+            f"measured; where all ports are as fast as on 2 nodes (crowd: 0) the last row takes "
+            f"{even.time_us:.2f} us"
+        )
+    return notes
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`1, 2 and 8`."""
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last

@@ -9,6 +9,7 @@ from chakrakit.errors import FormatError
 from chakrakit.sources.foreign.aicb import is_aicb, read_aicb
 from chakrakit.sources.foreign.algorithm import AlgorithmMessage, AlgorithmPlan
 from chakrakit.sources.foreign.goal import (
+    ANY,
     CALC,
     RECV,
     SEND,
@@ -72,6 +73,7 @@ def workload_of(head: bytes) -> WorkloadFormat | None:
 
 
 __all__ = [
+    "ANY",
     "CALC",
     "RECV",
     "SEND",

@@ -31,7 +31,7 @@ MAGIC = struct.pack("<Q", 4223)
 SEND, RECV, CALC = 1, 2, 3
 _KINDS = {"send": SEND, "recv": RECV, "calc": CALC}
 _TYPES = {SEND: NodeType.COMM_SEND_NODE, RECV: NodeType.COMM_RECV_NODE, CALC: NodeType.COMP_NODE}
-_ANY = 2**32 - 1
+ANY = 2**32 - 1
 """A receive from any rank, or of any tag."""
 _LARGEST = 2**62
 """Bytes and times stay below it, so that the sum of two is a number of 64 bits."""
@@ -183,12 +183,12 @@ def _operation(
         raise FormatError(f"{where}: {line[:60]!r} is not an operation of GOAL", path=path)
     amount = int(found["bytes"] or found["ns"])
     peer, tag = int(found["peer"] or 0), int(found["tag"] or 0)
-    if peer < 0 or tag < 0:
+    if peer < 0 or tag < 0 or tag == ANY:
         raise FormatError(
             f"{where}: a receive from any rank or of any tag cannot be read", path=path
         )
     cpu, nic = int(found["cpu"] or 0), int(found["nic"] or 0)
-    if amount >= _LARGEST or peer >= size or tag > _ANY or max(cpu, nic) > 255:
+    if amount >= _LARGEST or peer >= size or tag > ANY or max(cpu, nic) > 255:
         raise FormatError(f"{where}: a number is too large, or there is no such rank", path=path)
     name = found["label"] or ""
     if name in labels:
@@ -250,6 +250,8 @@ def _binary_rank(body: memoryview, begin: int, end: int, size: int, path: str) -
     wrong = ~np.isin(rows["kind"], (SEND, RECV, CALC)) | (rows["size"] >= _LARGEST)
     if (wrong | (messages & (rows["peer"] >= size))).any():
         raise FormatError("an operation of an unknown kind, size or peer", path=path)
+    if (messages & (rows["tag"] == ANY)).any():
+        raise FormatError("a message of any tag cannot be read", path=path)
     ends, starts = (_listed(rows, lists, name, path) for name in ("ends", "starts"))
     names = [f"l{i + 1}" for i in range(count)]
     columns = [rows[c].tolist() for c in ("kind", "size", "peer", "tag", "cpu", "nic")]
@@ -325,14 +327,15 @@ def _trace(rank: GoalRank, number: int) -> Trace:
         "comm_size": _where(~calc, size),
         "comm_src": _where(~calc, np.where(kind == SEND, number, peer)),
         "comm_dst": _where(~calc, np.where(kind == SEND, peer, number)),
-        "comm_tag": _where(~calc, np.array(rank.tag, np.int64)),
+        # Tags have 32 bits here and there, with a sign there: which messages meet stays the same.
+        "comm_tag": _where(~calc, np.array(rank.tag, np.uint32).view(np.int32)),
         "stream": np.array(rank.cpu, np.int64),
         "nic": np.array(rank.nic, np.int64),
     }
     return Trace.from_columns(columns, _edges(rank))
 
 
-def _where(mask: NDArray[np.bool_], values: NDArray[np.int64]) -> list[int | None]:
+def _where(mask: NDArray[np.bool_], values: NDArray[np.integer]) -> list[int | None]:
     return [v if m else None for m, v in zip(mask.tolist(), values.tolist(), strict=True)]
 
 

@@ -42,6 +42,20 @@ def test_a_blocking_copy_holds_the_next_host_row(recording):
     assert plan(rank, **longer)["next"][0] == 162
 
 
+def test_a_blocking_copy_behind_other_work_is_not_the_hosts_own_time(recording):
+    """The copy is called at 10 and begins at 500, when the kernel before it has ended."""
+    recording.op("item", 0, 560)
+    recording.launch(1, start=10, dur=490, stream=7, corr=1, name="long")
+    recording.call("hipMemcpyWithStream", 10, 540, corr=2)
+    recording.kernel("Memcpy DtoH (Device -> Host)", 501, 40, corr=2, cat="gpu_memcpy")
+    recording.op("next", 562, 5)
+    rank = recording.link()
+    call = next(r for r in range(len(rank.line)) if rank.names[r] == "hipMemcpyWithStream")
+    assert rank.own_ns[call] < 20_000  # 9 µs after the copy and what a launch takes, and not 500
+    assert plan(rank)["next"][0] == 562
+    assert plan(rank, long=90)["next"][0] < 180
+
+
 def test_a_full_launch_queue_blocks_the_host(recording):
     """About a thousand launches fit; the next returns when the device takes one out."""
     count = 1100

@@ -152,8 +152,11 @@ def _blocking_copies(line: Timeline, kineto: Kineto, device: DeviceModel, host: 
     sure = copies & ~texts.where(lambda s: "Async" in s)[called]
     pageable = texts.where(lambda s: "Pageable" in s)[kineto.name[line.event[rows]]]
     blocking = ended & (sure | (copies & pageable)) & (host.after[calls] >= 0)
-    rows, calls = rows[blocking], calls[blocking]
-    waited = np.maximum(line.end[rows] - line.start[rows], 0)
+    rows, calls, before = rows[blocking], calls[blocking], device.before[launched][blocking]
+    # A copy that was called before the stream had come to it also waited for what lay before it there.
+    queued = (before >= 0) & (line.end[before] > line.start[calls] + device.latency)
+    begin = np.where(queued, line.start[calls] + device.latency, line.start[rows])
+    waited = np.maximum(line.end[rows] - begin, 0)
     host.own_ns[calls] = np.maximum(host.own_ns[calls] - waited, 0)
     host.wait_after(rows, host.after[calls])
     return len(rows)

@@ -52,12 +52,13 @@ def steady_period(linked: Rank) -> int:
 
 
 def device_time(linked: Rank) -> int:
-    """How long the device works for the last step."""
-    steps, rows, line = linked.attribution.steps, linked.device.rows, linked.line
+    """How long the device works for the last step as scheduled: a host slowed by recording overlaps less."""
+    steps, rows = linked.attribution.steps, linked.device.rows
     if not steps:
         return 0
+    timed = schedule(len(linked.line), linked.edges, linked.own_ns)
     mine = rows[linked.attribution.step[rows] == steps[-1].number]
-    return int(Intervals.of(line.start[mine], line.end[mine]).total)
+    return int(Intervals.of(timed.start[mine], timed.end[mine]).total)
 
 
 def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:
