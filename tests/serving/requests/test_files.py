@@ -121,7 +121,7 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
         ),
         ("{not json", "not a file of requests, in JSON or JSON lines"),
         ("a,b\n1,2\n", "no column for arrival times"),
-        ("arrival_s,prompt,output\n1763400000000,5,6\n", "no date; give seconds"),
+        ("arrival_s,prompt,output\n1763400000000,5,6\n", "not a date; give seconds"),
         (AZURE.replace("3180", "-3"), "line 3: prompt length is -3"),
         (AZURE.replace("3180", ""), "line 3: prompt length is nothing"),
         (AZURE.replace("2023", " 1700", 1), "dates are more than ten years apart"),
