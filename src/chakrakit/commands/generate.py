@@ -349,8 +349,8 @@ def _print(figures: Figures) -> None:
     if figures.blocks:
         b = figures.blocks
         out.print(
-            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above the mean, "
-            f"fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
+            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above "
+            f"the mean, fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
         )
     _print_sections(figures)
     _print_ranks(figures)
@@ -395,8 +395,11 @@ def _print_communication(figures: Figures) -> None:
         for key, sent in sums.items():
             counts.setdefault(key, []).append(sent)
     rows = [
-        (*key, _least_to_most([n for n, _ in sent], "{:,}".format))
-        + (_least_to_most([size for _, size in sent], size_text),)
+        (
+            *key,
+            _least_to_most([n for n, _ in sent], "{:,}".format),
+            _least_to_most([size for _, size in sent], size_text),
+        )
         for key, sent in sorted(counts.items())
     ]
     if rows:

@@ -567,7 +567,9 @@ def _figures(s: SimulationSummary) -> Iterator[str]:
 
     done = [f"{s.tokens_per_s:,.0f} tokens per second"] if s.tokens_per_s is not None else []
     if s.mfu is not None and s.hfu is not None:
-        done.append(f"MFU {100 * s.mfu:.1f} % without recomputation, HFU {100 * s.hfu:.1f} % with it")
+        done.append(
+            f"MFU {100 * s.mfu:.1f} % without recomputation, HFU {100 * s.hfu:.1f} % with it"
+        )
     taken = [
         ("energy", s.energy_joules, energy_text),
         ("with servers and building", s.facility_joules, energy_text),

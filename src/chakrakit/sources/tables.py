@@ -181,8 +181,8 @@ def _check_finished(path: Path) -> None:
     journal = path.with_name(f"{path.name}-wal")
     if journal.exists() and journal.stat().st_size:
         raise FormatError(
-            f"its writer ended before it was done, and rows are in {journal.name} beside it; take them in with "
-            f"`sqlite3 {path.name} 'pragma wal_checkpoint(truncate)'`",
+            f"its writer ended before it was done, and rows are in {journal.name} beside it; take them in "
+            f"with `sqlite3 {path.name} 'pragma wal_checkpoint(truncate)'`",
             path=str(path),
         )
 

@@ -140,7 +140,7 @@ def test_messages_of_tag_minus_one_get_a_tag_that_nobody_has():
 
 def test_a_receive_of_any_tag_is_refused_with_its_line():
     text = "num_ranks 2\nrank 0 {\nrecv 8b from 1 tag 4294967295\n}\nrank 1 {\n}\n"
-    with pytest.raises(FormatError, match="line 3: a receive .* of any tag"):
+    with pytest.raises(FormatError, match=r"line 3: a receive .* of any tag"):
         parse_goal(text.encode(), "x")
     ranks = [GoalRank(), GoalRank()]
     ranks[0].add(2, 8, 1, 2**32 - 1)

@@ -199,7 +199,9 @@ def _step_after(before: _Timed, after: _Timed, whole: float) -> tuple[float, flo
 # --- the changes of a program -------------------------------------------------------------------
 
 
-_GRAPH_OF_PYTORCH = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
+_GRAPH_OF_PYTORCH = (
+    "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
+)
 _GRAPH = "a graph of the step's kernels (CUDA or HIP graphs; XLA: --xla_gpu_enable_command_buffer)"
 
 

@@ -282,7 +282,9 @@ def _only_file(folder: Path) -> Path:
     """The one file of requests that another tool wrote into a folder."""
     files = sorted(f for f in islice(folder.iterdir(), _MOST_FILES) if f.is_file())
     known = [f for f in files if any(r.recognises(_head(f)) for r in REQUEST_FORMATS)]
-    records = [f for f in known if ".json" not in f.suffixes] or known  # summaries lie beside records
+    records = [
+        f for f in known if ".json" not in f.suffixes
+    ] or known  # summaries lie beside records
     if len(records) != 1:
         found = listed([f.name for f in records]) if records else "none that is known"
         raise ConfigError(f"{folder} is a folder; give one file of requests (in it: {found})")
