@@ -235,3 +235,27 @@ def test_no_kind_is_without_a_row() -> None:
     }
     requests = {f.name for f in SERVING if f.name.startswith("requests-")}
     assert requests - others == set(SERVED), "the others are opened in tests/serving/requests"
+
+
+@pytest.mark.parametrize(
+    ("listed", "size", "world"),
+    [
+        ("[0, 2, 4, 6]", 4, 7),
+        ("[0, 1, 2, ..., 63]", 64, 64),
+        ("[0, 2, 4, ..., 126]", 64, 1),  # which lie between is not said
+        ("[4, 5]", 2, 1),  # this rank is not among them: it is counted otherwise
+    ],
+)
+def test_a_lone_recording_says_who_else_was_in_its_groups(
+    listed: str, size: int, world: int, tmp_path: Path
+) -> None:
+    """Without a description of groups in its head: by the ranks that PyTorch lists with every call."""
+    content = _kineto(0)
+    content.pop("distributedInfo", None)
+    for event in content["traceEvents"]:
+        if "Collective name" in event.get("args", {}):
+            event["args"] |= {"Process Group Ranks": listed, "Group size": size}
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    said = chakra("link", str(tmp_path), "-o", str(tmp_path / "run")).stdout
+    assert (f"group '0' has {size} ranks, and the recording lists 1" in said) is (world == 1)
+    assert f"1 rank of {world}" in chakra("info", str(tmp_path / "run")).stdout

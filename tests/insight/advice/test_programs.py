@@ -43,7 +43,7 @@ def test_unfused_attention_saves_what_the_program_saved_when_it_was_fused(tmp_pa
 
 
 def test_what_a_device_bound_step_is_said_to_save_is_what_simulating_it_saves() -> None:
-    """A recorded step that begins 10 ms before its first kernel, which no change of kernels shortens."""
+    """One step that begins 10 ms before its first kernel, which no change of kernels shortens."""
     before, after = _Timed(100.0, 95.0), _Timed(96.0, 91.0)
     assert _step_after(before, after, whole=110.0)[0] == 106.0
     slowed = _Timed(100.0, 50.0)  # recording slowed the host, and the changed step has none of that

@@ -21,11 +21,11 @@ def machine(**changes):
     return ck.machine({"device": device, "network": network})
 
 
-def seconds(*nodes, **changes):
+def seconds(*nodes, compute="roofline", **changes):
     t = TraceBuilder()
     for node in nodes:
         t.comp("work", **{"dtype": "bf16", "op_type": "matmul", **node})
-    done = ck.simulate(TraceSet.of(t), machine(**changes), compute="roofline")
+    done = ck.simulate(TraceSet.of(t), machine(**changes), compute=compute)
     return done.makespan_ns * 1e-9
 
 
@@ -60,7 +60,37 @@ def test_all_units_share_one_memory():
     light = node("vector", 10**11, whole // 4)  # a quarter of the bandwidth for 10 ms
     both = seconds(node("matrix", 1, whole), light)
     assert both == pytest.approx(0.0125)  # three quarters of it until 10 ms, then all
-    assert seconds(node("cores", 1, int(1e9))) == pytest.approx(0.01)  # draws 100 GB/s at most
+
+
+def test_nodes_of_a_unit_draw_no_more_together_than_it_may():
+    """Eight cores may draw 100 GB/s, so one of them 12.5."""
+    share = node("cores", 1, int(1e9))
+    assert seconds(share) == pytest.approx(0.08)
+    assert seconds(*[share] * 8) == pytest.approx(0.08)
+
+
+def test_alone_and_together_nodes_reach_the_same_part_of_a_memory():
+    """A file without efficiencies gets the share that devices usually reach, in both cases."""
+    whole = int(10e9)
+    one, two = (
+        seconds(*(node(u, 1, whole) for u in units), compute="auto")
+        for units in (["matrix"], ["matrix", "vector"])
+    )
+    assert two == pytest.approx(2 * one)
+
+
+def test_streams_do_not_let_a_unit_run_more_than_its_width():
+    on_streams = [node("cores", stream=s) for s in range(9)]
+    assert seconds(*on_streams[:8]) == pytest.approx(1.0)
+    assert seconds(*on_streams) == pytest.approx(2.0)
+
+
+def test_nodes_of_one_stream_keep_their_order_across_units():
+    first, second = node("vector", stream=7), node("matrix", stream=7)
+    assert seconds(first, second) == pytest.approx(0.11)
+    assert seconds(first, {**second, "stream": 8}) == pytest.approx(0.1)
+    plain = {"num_ops": 10**12, "tensor_size": 8, "stream": 7}  # on the device, 10 ms
+    assert seconds(first, plain, second) == pytest.approx(0.12)
 
 
 def test_side_work_hides_behind_the_products_until_it_is_longer():

@@ -330,9 +330,9 @@ class RankView:
         return np.where(self.is_runtime[holder], itself, holder).astype(np.int32)
 
     def called(self, rows: I64) -> tuple[I64, I64, list[str]]:
-        """For each row, the row with its shapes and the code of its operator's name; and all names.
+        """For each row, the row with its shapes and the code of its operator's name; and the codes' names.
 
-        No operator launched the kernels of a CUDA graph; the node itself names the captured operator.
+        No operator launched the kernels of a CUDA graph; the node names the operator that was captured.
         """
         codes, texts = self.names
         operator = self.operator[rows].astype(np.int64)

@@ -32,9 +32,10 @@ class UnitText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     peak: dict[str, Quantity]
     """Peak rate by element type, FLOP/s, of the whole unit."""
     width: int = 1
-    """How many nodes run on it at a time, each with an equal part of its rate: the cores of a CPU."""
+    """How many nodes run on it at a time, each with an equal part of its rate and of its `bandwidth`: the
+    cores of a CPU."""
     bandwidth: Quantity = 0
-    """The most that it draws of the device's memory bandwidth; 0 for all of it."""
+    """The most that it draws of the device's memory bandwidth; 0 for no limit of its own."""
     layout: str = ""
     """How it needs its matrices arranged; "" for any way. Between layouts they are repacked."""
 
@@ -47,6 +48,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 1
     bandwidth: float = 0.0
     layout: str = ""
+
+    @property
+    def node_bandwidth(self) -> float:
+        """The most that one node draws of the memory; 0 for no limit."""
+        return self.bandwidth / self.width
 
     def rate(self, dtype: str) -> float | None:
         """The peak rate that one node gets; None where the unit cannot work in this type."""
@@ -149,7 +155,9 @@ class UnitTimes:
 
     def _bandwidth(self, row: int) -> float:
         """What the units of a row can draw together, at most all there is."""
-        each = [self._unit(row, name).bandwidth or self.bandwidth for name in self._shares(row)]
+        each = [
+            self._unit(row, name).node_bandwidth or self.bandwidth for name in self._shares(row)
+        ]
         return min(sum(each), self.bandwidth) or np.inf
 
     def _unit(self, row: int, name: str) -> Unit:

@@ -199,10 +199,14 @@ def _unit_times(trace: Trace, device: Device) -> UnitTimes:
     return UnitTimes(trace, device.units, device.name, device.compute_efficiency, bandwidth)
 
 
-def unit_demand(trace: Trace, device: Device, ps: I64) -> I32:
-    """The part of the memory bandwidth, in millionths, that rows on units draw while nothing slows them."""
+def unit_demand(trace: Trace, device: Device, ps: I64, work: str) -> I32:
+    """The part of the memory bandwidth, in millionths, that rows on units draw while nothing slows them.
+
+    It is of the bandwidth that the work model with this name lets one row reach alone.
+    """
     moved = trace.column("tensor_size", 0).astype(np.float64)
-    return _unit_times(trace, device).demand(moved, ps / PS_PER_S)
+    reached = device if work == Roofline.name else with_shares(device)
+    return _unit_times(trace, reached).demand(moved, ps / PS_PER_S)
 
 
 def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:
@@ -231,11 +235,16 @@ class DataSheet:
 
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The roofline's times."""
-        if not device.states_shares:
-            device = msgspec.structs.replace(
-                device, compute_efficiency=LEARNED_SHARE, memory_efficiency=LEARNED_SHARE
-            )
-        return Roofline().costs(trace, device)
+        return Roofline().costs(trace, with_shares(device))
+
+
+def with_shares(device: Device) -> Device:
+    """The device with the shares of its rates that it states, or else with those learned from others."""
+    if device.states_shares:
+        return device
+    return msgspec.structs.replace(
+        device, compute_efficiency=LEARNED_SHARE, memory_efficiency=LEARNED_SHARE
+    )
 
 
 class Auto:

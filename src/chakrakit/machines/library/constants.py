@@ -189,7 +189,7 @@ class ExpertKernels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     crowd: Factor = 0.0
     """What each node beyond two adds to the time on the network, as a share."""
     fitted_nodes: tuple[int, ...] = ()
-    """How many nodes the measurements had that constants were fitted on; other numbers are predictions."""
+    """Numbers of nodes that the constants were fitted on; for other numbers they are predictions."""
     local_multiprocessor_gbs: Positive
     """GB/s that one multiprocessor copies within a node."""
     multiprocessor_gbs: Positive

@@ -510,7 +510,7 @@ class NativeSimulation:
             return np.zeros(0, np.int32)
         return _concat(
             [
-                unit_demand(p.trace, self._device(i), self._costs_of(i).ps)
+                unit_demand(p.trace, self._device(i), self._costs_of(i).ps, self.options.work.name)
                 for i, p in zip(members, programs, strict=True)
             ],
             np.int32,

@@ -22,6 +22,7 @@ from chakrakit.trace.model import (
 )
 from chakrakit.trace.placement import (
     has_edges,
+    implied_order,
     issue_order,
     issued,
     lane_of,
@@ -57,7 +58,8 @@ class Program:
     """A body ready to run.
 
     Rows with a `stream` or `tid` run in order on it. Device and host compute rows without one share one
-    pool lane each, as they get ready; communication without a stream starts whenever it can. A trace with
+    pool lane each, as they get ready; communication without a stream starts whenever it can. Rows on units
+    run on lanes of these, and edges keep the order of their streams. A trace with
     stream edges has the order of its streams in them, and streams then only limit how far launches run
     ahead; with thread or call edges the same holds for its threads.
     """
@@ -92,7 +94,7 @@ def _read(trace: Trace, widths: Mapping[str, int], part: I64) -> tuple[Program, 
     lane, lane_kind, begin = _lanes(trace, widths, part)
     program = Program(
         trace=trace,
-        edges=trace.edges,
+        edges=_with_streams_of_units(trace),
         kind=kind,
         lane=lane,
         lane_kind=lane_kind,
@@ -208,9 +210,9 @@ def _lanes(trace: Trace, widths: Mapping[str, int], part: I64) -> tuple[I32, I8,
     works = trace.is_type(NodeType.COMP_NODE)
     keys = np.full(len(trace), _NONE, np.int64)
     keys[works] = np.where(host[works], _HOST, _DEVICE)
-    _place_on_units(trace, keys, widths)
     lane = lane_of(trace)
     keys[lane >= 0] = lane[lane >= 0]  # numbers below 0 are the pools
+    _place_on_units(trace, keys, widths)
     parts = int(part[-1]) + 1 if len(part) else 1
     if ordered_by_edges(trace, host=True):
         keys[host & (lane >= 0)] = _NONE
@@ -241,6 +243,16 @@ def _place_on_units(trace: Trace, keys: I64, widths: Mapping[str, int]) -> None:
         width = widths.get(name, 1)
         keys[rows] = first - np.arange(len(rows)) % width
         first -= width
+
+
+def _with_streams_of_units(trace: Trace) -> Edges:
+    """The edges, and the order of streams next to rows on units, whose lanes are those of their units."""
+    if "unit" not in trace.column_names:
+        return trace.edges
+    before, after = implied_order(trace)
+    on_unit = trace.has("unit")
+    beside = on_unit[before] | on_unit[after]
+    return Edges.concat([trace.edges, Edges.of(before[beside], after[beside], EdgeKind.STREAM)])
 
 
 _NONE = np.iinfo(np.int64).min

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,7 @@ from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
 from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, nearest
+from chakrakit.trace.communication import MAX_RANKS
 from chakrakit.trace.model import CollectiveType
 
 
@@ -79,6 +81,8 @@ class RecordedCollective:
     dtype: str = ""
     group: str | None = None
     group_size: int = -1
+    members: tuple[int, ...] = ()
+    """The ranks of its group, where the recording lists them with the call."""
     inferred: bool = False
     sequence: int = -1
     peer: int = -1
@@ -428,10 +432,26 @@ def _read_facts(out: RecordedCollective, facts: dict[str, str]) -> None:
     out.group = facts.get("Process Group Name", out.group)
     size = whole(facts.get("Group size"), _RANKS)
     out.group_size = out.group_size if size is None else size
+    out.members = _members(facts.get("Process Group Ranks", ""), size) or out.members
     for key in ("Src Rank", "Dst Rank"):
         peer = whole(facts.get(key), _RANKS)
         if peer is not None and out.is_message:
             out.peer = peer
+
+
+_ABBREVIATED = re.compile(r"\[(\d{1,9}), .*\.\.\.,? (\d{1,9})\]")
+
+
+def _members(text: str, size: int | None) -> tuple[int, ...]:
+    """Ranks as PyTorch lists them; of many only the first and the last, which do where none is left out."""
+    if size is None or not 0 < size <= MAX_RANKS:
+        return ()
+    if found := _ABBREVIATED.fullmatch(text):
+        first, last = int(found[1]), int(found[2])
+        follows = last - first + 1 == size and last < MAX_RANKS
+        return tuple(range(first, last + 1)) if follows else ()
+    listed = _numbers(text)
+    return tuple(listed) if len({*listed}) == size and max(listed) < MAX_RANKS else ()
 
 
 def _numbers(text: str) -> list[int]:

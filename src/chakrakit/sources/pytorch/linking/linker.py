@@ -117,17 +117,36 @@ def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
 
 
 def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
-    """Add groups if no file describes any: by the ranks that use each name, or else one of all ranks."""
+    """Add groups if no file describes any: as calls list them, else by who uses each name, or one of all."""
     if groups:
         return  # a name that is not among them is a mistake that validation reports
     used: dict[str, set[int]] = {}
+    listed: dict[str, tuple[int, ...]] = {}
     for rank, linked in ranks.items():
         for c in list_of(linked):
             if c.group is not None and c.group not in groups:
                 used.setdefault(c.group, set()).add(rank)
-    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
+                listed.setdefault(c.group, c.members)
+    for name, callers in used.items():  # ranks by the names of files may be counted otherwise
+        known = callers <= {*listed[name]}
+        groups[name] = listed[name] if known else tuple(sorted(callers))
     if not groups and len(ranks) > 1:
         groups["0"] = tuple(sorted(ranks))
+
+
+def _note_unlisted(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
+    """Warn once of every group of which calls count more members than any file lists."""
+    told: set[str] = set()
+    for linked in ranks.values():
+        sizes = {c.group: c.group_size for c in list_of(linked) if c.group in groups}
+        for name, size in sizes.items():
+            known = len(groups[name])
+            if size > known and name not in told:
+                told.add(name)
+                linked.report.warnings.append(
+                    f"group {name!r} has {size:,} ranks, and the recording lists {known:,} of them: its "
+                    "communication is that of so many; link the files of all ranks together"
+                )
 
 
 def numbered_groups(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> RecordedGroups:
@@ -227,6 +246,7 @@ def link_files(files: RankFiles, options: LinkOptions | None = None) -> tuple[Ru
     ranks = _link_all(files.pairs, link_options)
     _note_unused(files, ranks)
     groups = merged_groups(ranks)
+    _note_unlisted(ranks, groups)
     inferred = resolve_groups(ranks, groups)
     groups = numbered_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
@@ -439,7 +459,8 @@ def _read_pair(
         kineto = read_kineto(pair.content(pair.kineto), str(pair.kineto))
     if kineto is not None and not len(kineto):
         raise FormatError(
-            "holds no event with a start and a duration; record at least one step",
+            "holds no event with a start and a duration; record at least one step, or link the others "
+            "without it",
             path=str(pair.kineto),
         )
     return observer, kineto, None

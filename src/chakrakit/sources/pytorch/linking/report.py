@@ -52,7 +52,7 @@ def steady_period(linked: Rank) -> int:
 
 
 def device_time(linked: Rank) -> int:
-    """How long the device works for the last step as scheduled: a host that recording slows overlaps less."""
+    """How long the device works for the last step as scheduled: a host slowed by recording overlaps less."""
     steps, rows = linked.attribution.steps, linked.device.rows
     if not steps:
         return 0
