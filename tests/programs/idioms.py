@@ -1164,6 +1164,184 @@ def metrics():
         )
 
 
+@program("espnet/espnet: CTC of packed recurrent layers over spectrograms with masked times")
+def speech():
+    local = start()
+
+    class Recogniser(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Sequential(nn.Conv2d(1, 8, 3, 2), nn.ReLU())
+            self.rnn = nn.LSTM(8 * 19, 32, bidirectional=True, batch_first=True)
+            self.out = nn.Linear(64, 20)
+
+        def forward(self, x, lengths):
+            x = (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5)
+            width = torch.randint(1, 10, (1,)).item()
+            at = torch.randint(0, x.shape[1] - width, (1,)).item()
+            x[:, at : at + width] = 0
+            x = self.conv(x.unsqueeze(1)).transpose(1, 2).flatten(2)
+            lengths = (lengths - 1) // 2
+            packed = nn.utils.rnn.pack_padded_sequence(
+                x, lengths.cpu(), batch_first=True, enforce_sorted=False
+            )
+            x, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+            return self.out(x), lengths
+
+    model = nn.parallel.DistributedDataParallel(Recogniser().cuda(), device_ids=[local])
+    optimizer = torch.optim.Adadelta(model.parameters(), rho=0.95, eps=1e-8)
+    ctc = nn.CTCLoss(zero_infinity=True)
+    for _ in range(STEPS):
+        x, y = torch.randn(2, 80, 40).cuda(), torch.randint(1, 20, (2, 9)).cuda()
+        logits, lengths = model(x, torch.tensor([80, 60]))
+        log_probs = logits.log_softmax(-1).transpose(0, 1)
+        loss = ctc(log_probs, y, lengths, torch.tensor([9, 6]))
+        optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        if not torch.isfinite(norm):
+            continue
+        optimizer.step()
+        print(f"{loss:.3f} {norm:.2f}")
+
+
+class _AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        dist.all_to_all_single(out, x.contiguous())
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        out = torch.empty_like(grad)
+        dist.all_to_all_single(out, grad.contiguous())
+        return out
+
+
+@program("meta-pytorch/torchrec: a table on each rank, jagged ids by all-to-all")
+def jagged_tables():
+    local = start()
+    ranks, batch, width = dist.get_world_size(), 4, 8
+    device = torch.device("cuda", local)
+    table = nn.EmbeddingBag(100, width, mode="sum", include_last_offset=True).to(device)
+    top = nn.parallel.DistributedDataParallel(nn.Linear(width * ranks, 1).to(device))
+    optimizer = torch.optim.Adagrad(
+        [{"params": table.parameters(), "lr": 0.1}, {"params": top.parameters(), "lr": 0.01}]
+    )
+    for _ in range(STEPS):
+        lengths = torch.randint(1, 5, (ranks, batch))
+        ids = torch.randint(0, 100, (int(lengths.sum()),)).to(device)
+        sent, lengths = lengths.sum(1).tolist(), lengths.to(device)
+        asked = torch.empty_like(lengths)
+        dist.all_to_all_single(asked, lengths)
+        received = asked.sum(1).tolist()
+        own = torch.empty(sum(received), dtype=torch.long, device=device)
+        dist.all_to_all_single(own, ids, received, sent)
+        offsets = torch.cat([asked.new_zeros(1), asked.flatten().cumsum(0)])
+        pooled = _AllToAll.apply(table(own, offsets).view(ranks, batch, width))
+        out = top(pooled.transpose(0, 1).reshape(batch, -1)).squeeze(-1)
+        F.binary_cross_entropy_with_logits(out, torch.rand(batch, device=device)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program("KellerJordan/modded-nanogpt: Muon, a matrix on each rank and two optimizers")
+def muon():
+    start()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+
+    @torch.compile
+    def orthogonal(grad):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        x = grad.bfloat16()
+        x = x / (x.norm() + 1e-7)
+        for _ in range(5):
+            square = x @ x.mT
+            x = a * x + (b * square + c * square @ square) @ x
+        return x
+
+    class Muon(torch.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.02, "momentum": 0.95})
+
+        @torch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                params = group["params"]
+                padded = params + [torch.empty_like(params[-1])] * (-len(params) % ranks)
+                for at in range(0, len(padded), ranks):
+                    if at + rank < len(params):
+                        p = params[at + rank]
+                        state = self.state[p]
+                        if "momentum" not in state:
+                            state["momentum"] = torch.zeros_like(p.grad)
+                        state["momentum"].lerp_(p.grad, 1 - group["momentum"])
+                        p.add_(orthogonal(state["momentum"]).to(p.dtype), alpha=-group["lr"])
+                    dist.all_gather(
+                        [q.data for q in padded[at : at + ranks]], padded[at + rank].data
+                    )
+
+    model = nn.Sequential(nn.Embedding(100, 32), *[nn.Linear(32, 32) for _ in range(3)]).cuda()
+    matrices = [p for p in model[1:].parameters() if p.ndim == 2]
+    others = [p for p in model.parameters() if all(p is not q for q in matrices)]
+    optimizers = [torch.optim.Adam(others, lr=0.008, fused=True), Muon(matrices)]
+    for step in range(STEPS):
+        loss = model(torch.randint(100, (2, 8)).to("cuda", non_blocking=True)).square().mean()
+        loss.backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad, op=dist.ReduceOp.AVG)
+        for optimizer in optimizers:
+            optimizer.step()
+        model.zero_grad(set_to_none=True)
+        if rank == 0:
+            print(f"step:{step} {loss:.4f}", flush=True)
+
+
+@program("eric-mitchell/direct-preference-optimization trainers.py: a frozen reference")
+def preferences():
+    import copy
+
+    local = start()
+    policy = Gpt().cuda()
+    reference = copy.deepcopy(policy).eval().requires_grad_(False)
+    policy = nn.parallel.DistributedDataParallel(policy, device_ids=[local])
+    optimizer = torch.optim.RMSprop(policy.parameters(), lr=5e-7)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 151))
+
+    def log_probs(model, ids, labels):
+        logits = model(ids)
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        labels = labels[:, 1:].clone()
+        kept = labels != -100
+        labels[labels == -100] = 0
+        each = logits[:, :-1].log_softmax(-1).gather(2, labels.unsqueeze(2)).squeeze(2)
+        return (each * kept).sum(-1)
+
+    for _ in range(STEPS):
+        ids = torch.randint(0, 64, (4, 16))
+        labels = ids.clone()
+        labels[:, :4] = -100
+        ids, labels = ids.cuda(), labels.cuda()
+        ours = log_probs(policy, ids, labels)
+        with torch.no_grad():
+            theirs = log_probs(reference, ids, labels)
+        margin = (ours - theirs).view(2, -1)
+        loss = -F.logsigmoid(0.1 * (margin[0] - margin[1])).mean()
+        better = (margin[0] > margin[1]).float().mean()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(policy.parameters(), 10.0)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+        gathered = [torch.zeros_like(better) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, better)
+        if dist.get_rank() == 0:
+            print(
+                {"loss": loss.item(), "acc": torch.stack(gathered).mean().item(), "n": norm.item()}
+            )
+
+
 # --- packages ------------------------------------------------------------------------------------------
 
 

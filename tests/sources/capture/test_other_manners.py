@@ -97,6 +97,37 @@ def test_functions_inside_kernels_are_refused_by_name(captured: Captured) -> Non
         captured("other_manners", "flexed", ranks=1, device="h200")
 
 
+def shapes_of(traces: Any, name: str, column: str) -> list[str]:
+    rows = zip(traces[0].column("name", ""), traces[0].column(column, ""), strict=True)
+    return [str(shapes) for found, shapes in rows if found == name]
+
+
+def test_a_ctc_loss_keeps_states_for_the_longest_target(captured: Captured) -> None:
+    _, traces = captured("other_manners", "transcribed", ranks=1, device="h200")
+    assert shapes_of(traces, "aten::_ctc_loss", "outputs_shapes") == ["[[2],[2,20,11]]"]
+    assert shapes_of(traces, "aten::_ctc_loss_backward", "outputs_shapes") == ["[[20,2,10]]"]
+
+
+def test_how_many_rows_are_selected_can_be_declared(captured: Captured) -> None:
+    with pytest.raises(
+        ChakraError, match=r"declare how many are selected with --value other_man"
+    ) as e:
+        captured("other_manners", "found", ranks=1, device="h200")
+    line = str(e.value).partition("--value ")[2].partition("=")[0]
+    _, traces = captured("other_manners", "found", ranks=1, device="h200", values={line: 5})
+    assert shapes_of(traces, "aten::index", "outputs_shapes") == ["[[5,4]]"]
+
+
+def test_counts_that_ranks_send_each_other_are_known(captured: Captured) -> None:
+    _, traces = captured("other_manners", "exchanged", ranks=4, device="h200")
+    assert "[12,4]" in shapes_of(traces, "aten::addmm", "inputs_shapes")[0]
+
+
+def test_a_size_that_the_device_computes_is_refused_with_its_cure(captured: Captured) -> None:
+    with pytest.raises(ChakraError, match=r"needs its value.*declare it with --value other_man"):
+        captured("other_manners", "sized", ranks=1, device="h200")
+
+
 def test_a_step_without_any_operator_is_refused(captured: Captured) -> None:
     with pytest.raises(ChakraError, match="nothing was computed between the times that finished"):
         captured("other_manners", "nothing", ranks=1, step_ends="finished")

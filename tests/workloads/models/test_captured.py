@@ -121,6 +121,19 @@ def test_an_unknown_type_is_captured(tmp_path) -> None:
 
 
 @pytest.mark.slow
+def test_a_captured_model_has_the_precision_of_its_file(tmp_path) -> None:
+    """Groups of 32 of the layers' matrices have a scale of two bytes and a zero point of half a byte."""
+    pytest.importorskip("transformers")
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True}
+    model = model_named(written(tmp_path, NEOX | {"quantization_config": awq}))
+    precision = model_figures(model, Step(kind="prefill")).precision
+    assert (precision.weights, precision.group, precision.activations) == ("int4", "32", "bf16")
+    matrices = 2 * (64 * 192 + 64 * 64 + 2 * 64 * 128)
+    others = parameters(Workload(model=model))[0] - matrices
+    assert precision.weight_bytes == matrices // 2 + matrices // 32 * 5 // 2 + 2 * others
+
+
+@pytest.mark.slow
 def test_built_in_and_captured_agree(tmp_path) -> None:
     pytest.importorskip("transformers")
     from chakrakit.workloads.models.hugging_face import config as reader

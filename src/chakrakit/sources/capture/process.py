@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.parallel import end_with_parent
 from chakrakit.sources.capture.recording import CapturedRank, CaptureError, is_library
 from chakrakit.sources.capture.session import CaptureOptions, Session
+from chakrakit.sources.capture.standins import Placeholder, WholePlaceholder
 from chakrakit.trace.files import scratch
 
 
@@ -179,10 +181,33 @@ def failure_of(error: BaseException, device: str = "") -> str:
         if script_frames
         else ""
     )
+    if isinstance(error, TypeError) and (reading := _reading_line(error)):
+        return (
+            f"{line}a number that {reading} reads from the device is used where PyTorch or Python needs its "
+            f"value, and nothing was computed; declare it with --value {reading}=NUMBER"
+        )
     message = "".join(traceback.format_exception_only(error)).strip()
     cure = "\nno GPU was named, and PyTorch reports none: name one with --device h100"
     asks_for_one = not device and _OF_A_GPU.search(message)
     return f"{line}the script failed\n{message}{cure if asks_for_one else ''}"
+
+
+def _reading_line(error: TypeError) -> str:
+    """The line that read what stands in for a number, where the line that failed names it; else ""."""
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not is_library(frame.f_code.co_filename)
+    ]
+    if not frames:
+        return ""
+    frame, line = frames[-1]
+    names = re.findall(r"\w+", linecache.getline(frame.f_code.co_filename, line))
+    for value in (frame.f_locals.get(name, frame.f_globals.get(name)) for name in names):
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, (Placeholder, WholePlaceholder)):
+                return each.line
+    return ""
 
 
 _OF_A_GPU = re.compile("cuda|gpu|accelerator|nvidia|nccl", re.IGNORECASE)

@@ -87,6 +87,7 @@ class Session:
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
         self._values = ValueReaders(self.patches, known_values, real_values, options.values)
         self.recorder.read_value = self._values.decisive
+        self.recorder.declared = self._values.declared_here
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
         self._parameters = 0

@@ -190,6 +190,53 @@ def flexed():
     optimizer.step()
 
 
+def transcribed():
+    """CTC loss of sequences whose lengths the host knows."""
+    model = nn.Linear(8, 10).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        log_probs = model(torch.randn(20, 2, 8, device="cuda")).log_softmax(-1)
+        targets = torch.randint(1, 10, (2, 7), device="cuda")
+        lengths = torch.tensor([20, 15]), torch.tensor([5, 3])
+        functional.ctc_loss(log_probs, targets, *lengths).backward()
+        optimizer.step()
+
+
+def found():
+    """What is computed decides how many rows are left."""
+    model = nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        x = model(torch.randn(8, 4, device="cuda"))
+        x[x.sum(1) > 0].mm(x.t()).sum().backward()
+        optimizer.step()
+
+
+def exchanged():
+    """Ranks tell each other how many rows they send, send them, and make a tensor of as many."""
+    dist.init_process_group("nccl")
+    ranks, model = dist.get_world_size(), nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        sent = torch.full((ranks,), 3).cuda()
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent)
+        rows = torch.empty(sum(received.tolist()), 4, device="cuda")
+        whole = torch.ones(3 * ranks, 4, device="cuda")
+        dist.all_to_all_single(rows, whole, received.tolist(), sent.tolist())
+        model(rows).sum().backward()
+        optimizer.step()
+
+
+def sized():
+    """A number of the device is the size of a tensor."""
+    x = torch.randn(4, 4, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([x], 0.1)
+    count = x.argmax().item()
+    (torch.ones(count, 4, device="cuda") @ x).sum().backward()
+    optimizer.step()
+
+
 def nothing():
     """A step in which nothing is computed."""
     finished()

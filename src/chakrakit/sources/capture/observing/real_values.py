@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -43,6 +44,7 @@ _PRODUCTS = (
     _aten.mv,
 )
 _GATHERS = ("_allgather_base_", "allgather_")
+_ALL_TO_ALL = "alltoall_base_"
 _STORAGES = (torch.UntypedStorage, torch.TypedStorage)
 _SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
 
@@ -112,7 +114,7 @@ class RealValues:
         """
         if name == "broadcast_":
             return not self.lacks(tensors(args[0]))
-        if name not in _GATHERS:
+        if name not in (*_GATHERS, _ALL_TO_ALL) or (name == _ALL_TO_ALL and any(args[3:5])):
             return False
         sent = tensors(args[1])
         if len(sent) != 1 or sent[0].is_floating_point() or sent[0].numel() > MOST_ON_DEVICE:
@@ -120,6 +122,10 @@ class RealValues:
         value = self.get(sent[0])
         if value is None:
             return False
+        if name == _ALL_TO_ALL:
+            group = dist.ProcessGroup.unbox(args[2])
+            with _disable_current_modes():
+                value = value.reshape(-1).chunk(group.size())[group.rank()]
         for tensor in tensors(args[0]):
             with _disable_current_modes():
                 copies = tensor.numel() // max(value.numel(), 1)

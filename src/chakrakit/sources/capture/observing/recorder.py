@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from chakrakit.operators import SPACES, by_elements, is_silent
-from chakrakit.sources.capture.observing import communication, shortcuts
+from chakrakit.sources.capture.observing import communication, shortcuts, unknown_sizes
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.real_values import (
     MOST_FRACTIONS,
@@ -38,6 +38,7 @@ from chakrakit.sources.capture.recording import (
     NeedsValue,
     Op,
     asking_line,
+    script_line,
 )
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
@@ -134,6 +135,8 @@ class Recorder(TorchDispatchMode):
         """Of the GPU that is named, by which its reductions are laid out; 0 where none is."""
         self.read_value: Callable[[torch.Tensor], Any] | None = None
         """Reads the only element of a tensor for PyTorch's own code in C++."""
+        self.declared: Callable[[], float | None] = lambda: None
+        """The value that the user declared for the script's line."""
         self.mode: Any = None
         """The program's fake-tensor mode. What runs in another one is PyTorch's own trying out of shapes."""
         self.signatures = Signatures()
@@ -284,11 +287,16 @@ class Recorder(TorchDispatchMode):
             if func is _REPEAT and (count := self.known_values.get(args[0])) is not None:
                 size = int(count) * args[0].numel()  # places of so many copies of each
                 return args[0].new_empty(size, dtype=torch.int64)
+            out = unknown_sizes.ctc_loss(func, args, self.real_values)
+            if out is None and (count := self.declared()) is not None:
+                out = unknown_sizes.selected(func, args, int(count))
+            if out is not None:
+                return out
             raise NeedsValue(
                 f"{asking_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
                 "on data of the device, and nothing is computed there; make the data on the host (tensors of "
-                "the CPU have values) or use a form of fixed size (a balanced router, a mask instead of a "
-                "selection)"
+                "the CPU have values), use a form of fixed size (a balanced router, a mask instead of a "
+                f"selection), or declare how many are selected with --value {script_line()}=NUMBER"
             ) from None
 
     def _as_fake(self, real: Any) -> Any:

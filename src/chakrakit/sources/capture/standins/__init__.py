@@ -23,14 +23,16 @@ from chakrakit.sources.capture.standins import (
 )
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
 from chakrakit.sources.capture.standins.distributed import Distributed, Mail
-from chakrakit.sources.capture.standins.values import ValueReaders
+from chakrakit.sources.capture.standins.values import Placeholder, ValueReaders, WholePlaceholder
 
 __all__ = [
     "Cuda",
     "Distributed",
     "Mail",
+    "Placeholder",
     "Redirect",
     "ValueReaders",
+    "WholePlaceholder",
     "autocast",
     "batch_norm",
     "compiler",

@@ -371,6 +371,7 @@ class Cuda:
             patches.set(cuda, name, _inside)
         patches.set(torch.Tensor, "record_stream", lambda *_: None)
         patches.set(cuda, "CUDAGraph", HandmadeGraph)
+        patches.set(cuda, "graph_pool_handle", lambda: (0, 0))
         patches.set(cuda, "make_graphed_callables", self._graphed)
         patches.set(torch.Tensor, "is_pinned", lambda *_, **__: False)
         for name in ("range_push", "range_pop", "mark"):

@@ -339,15 +339,19 @@ class ValueReaders:
             return bool(of_every_element) if tensor.dtype is torch.bool else of_every_element
         return self._declared(tensor)
 
-    def _declared(self, tensor: torch.Tensor) -> Any:
+    def declared_here(self) -> float | None:
+        """The value that is declared for the script's line."""
         line = script_line()
-        for key in (line, line.partition(":")[2]):
-            if key in self.declared:
-                value = self.declared[key]
-                if tensor.dtype is torch.bool:
-                    return bool(value)
-                return value if tensor.dtype.is_floating_point else int(value)
-        return None
+        number = line.partition(":")[2]
+        return self.declared.get(line, self.declared.get(number))
+
+    def _declared(self, tensor: torch.Tensor) -> Any:
+        value = self.declared_here()
+        if value is None:
+            return None
+        if tensor.dtype is torch.bool:
+            return bool(value)
+        return value if tensor.dtype.is_floating_point else int(value)
 
     def _placeholder(self, tensor: torch.Tensor) -> Any:
         line = script_line()

@@ -68,8 +68,8 @@ def _built_in(config: Keys, text: Keys, text_kind: str, path: Path) -> Decoder:
 
 def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
     """A model that is not built in, as transformers builds it."""
+    quantization = quantization_of(config, text, _beside(path))  # whose keys are no longer unread
     model = captured(config, path)
-    quantization = quantization_of(config, text, _beside(path))
     tower = Tower(layers=0, hidden=0, parameters=model.vision) if model.vision else None
     return Decoder(
         name=_name(path, config.word("model_type")),
