@@ -2,12 +2,13 @@
 
 python benchmarks/decode_power.py OUT.jsonl [SECONDS]
 
-Its rows are those of batch 16 and 256 in published/devices/decode_power.py. Each model has a context of
-2,048 tokens and random weights in bf16. A layer is eleven kernels: two norms, four products (queries, keys
-and values; output; gate and up; down), attention by grouped queries, the activation, two sums, and one that
-rotates and stores the new token, which `torch.compile` makes. Steps run back to back for SECONDS (1.3),
-launched one by one (`eager`) or as one CUDA graph. Watts are the slope of NVML's energy counter, which a
-process of its own reads. Locks clocks with nvidia-smi, which may need rights.
+Its rows are those of 8B at batch 16 and 256 in published/devices/decode_power.py. Each model has a context
+of 2,048 tokens and random weights in bf16. A layer has two norms, four products (queries, keys and values;
+output; gate and up; down), attention by grouped queries, the activation and two sums, a kernel each, and
+three kernels that rotate and store the new token; `torch.compile` makes these and the activation. Steps run
+back to back for SECONDS (1.3), launched one by one (`eager`) or as one CUDA graph. Watts are the slope of
+NVML's energy counter, which a process of its own reads. Locks clocks with nvidia-smi, which may need
+rights.
 """
 
 from __future__ import annotations

@@ -26,6 +26,22 @@ def test_every_change_that_applies_is_tried(job):
     assert found["a checkpoint every 50 steps"].every == 50
 
 
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        ("restart", "replacement_seconds"),
+        ("hot_spares", "swap_seconds"),
+        ("live_migration", "migration_seconds"),
+    ],
+)
+def test_faster_restarts_are_those_that_the_policy_makes(job, policy: str, name: str) -> None:
+    made = job(
+        recovery=f"{{policy: {policy}, {name}: 300}}",
+        cluster="{nodes: 16, spares: 1, repair_hours: 2}",
+    )
+    assert getattr(dict(changes(made))["restarts twice as fast"].recovery, name) == 150
+
+
 def test_what_saves_most_comes_first(job, tmp_path: Path):
     """One failure: a spare saves two hours of waiting, half a detection 300 s."""
     (tmp_path / "log.csv").write_text("hour,node\n1,3\n")

@@ -166,3 +166,18 @@ def test_a_cause_of_two_operators_names_both() -> None:
     [cause] = compare(run_with(before), run_with(before + np.array([63_000, 37_000]))).causes
     assert "operator 0" in cause.what
     assert "operator 1" in cause.what
+
+
+def test_work_of_the_same_flops_says_what_differs_and_one_step_tells_no_noise() -> None:
+    """Twice as many bytes a value; and half the FLOPs on each of twice as many ranks."""
+
+    def run(**fields: object) -> Run:
+        made = {"model": "gpt3-125m", "seq": 128, "global_batch": 2, **fields}
+        return ck.simulate(ck.generate(**made).traces, "dgx-h100", compute="roofline").run()
+
+    plain = run(tp=1)
+    found = compare(plain, run(tp=1, dtype="fp32"))
+    assert found.causes[0].what.startswith("work: the same FLOPs, ")
+    assert "× the bytes in memory" in found.causes[0].what
+    assert "noise not known" in found.answers()[0].title
+    assert any("0.50 × the FLOPs a rank" in c.what for c in compare(plain, run(tp=2)).causes)

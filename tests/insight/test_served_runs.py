@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import Analysis, ServingFacts, analyze, answers, compare
+from chakrakit.insight import Analysis, ServingFacts, analyze, answers, compare, interval_text
 from chakrakit.serving import serve
 from chakrakit.serving.results import ServeResult
 from chakrakit.trace.sets import Run
@@ -60,6 +60,14 @@ def test_analyze_says_what_serve_says(usual: Made, apart: Made) -> None:
             assert (told.mean, told.p99) == pytest.approx((said.mean, said.p99), rel=1e-5)
         assert made.facts.requests == made.said.requests
         assert sum(e.steps for e in made.facts.engines) == made.said.steps
+
+
+def test_predicted_times_of_requests_have_their_intervals(usual: Made) -> None:
+    facts = usual.facts
+    low, high = facts.intervals["e2e_ms"]["mean"]
+    assert low < facts.e2e_ms.mean < high
+    first = answers(usual.analysis)[0]
+    assert first.figure == interval_text(facts.e2e_ms.mean * 1e6, low * 1e6, high * 1e6)
 
 
 def test_the_parts_of_a_request_sum_to_it(usual: Made) -> None:

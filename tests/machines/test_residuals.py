@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -112,6 +113,14 @@ def test_between_nodes_is_said_to_be_modelled():
         traces = ck.generate(model="gpt3-125m", dp=dp, seq=128, global_batch=dp).traces
         modelled.append(ck.simulate(traces, "dgx-h100:2").summary.modelled)
     assert modelled == [False, True]
+
+
+def test_messages_between_nodes_are_said_to_be_modelled_without_any_group(tmp_path: Path):
+    goal = tmp_path / "far.goal"
+    ranks = "".join(f"rank {i} {{\nc: calc 5\n}}\n" for i in range(1, 8))
+    ends = "rank 0 {\ns: send 8b to 8 tag 0\n}\n" + ranks + "rank 8 {\nr: recv 8b from 0 tag 0\n}\n"
+    goal.write_text(f"num_ranks 9\n{ends}")
+    assert ck.simulate(goal, "dgx-h100:2").summary.modelled
 
 
 def test_served_figures_have_intervals_where_runs_of_the_engine_are_known():

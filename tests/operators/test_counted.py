@@ -26,11 +26,36 @@ X = np.arange(N, dtype=np.float64)
         (lambda x: np.dot(x, x), 2 * N, 16 * N, 0),
         (lambda x: np.einsum("i,j->", x, x), 2 * N**2, 16 * N, 0),
         (lambda x: np.sqrt(np.abs(x)), 2 * N, 16 * N, 16 * N),
+        (lambda x: x.argsort(), N * np.log2(N), 8 * N, 8 * N),
+        (lambda x: x.sort(), N * np.log2(N), 8 * N, 8 * N),
+        (lambda x: x.dot(x), 2 * N, 16 * N, 0),
+        (lambda x: x.cumsum(), N, 8 * N, 8 * N),
+        (lambda x: x.take([3, 4]), N, 8 * N, 16),
+        (lambda x: x.astype(np.float32), 0, 8 * N, 4 * N),
+        (lambda x: x.fill(1.0), 0, 0, 8 * N),
+        (lambda x: x.tolist(), 0, 8 * N, 0),
+        (lambda x: np.searchsorted(x, x[:8]), 8 * np.log2(N), 8 * (N + 8), 64),
+        (lambda x: np.convolve(x, x[:3]), 2 * N * 3, 8 * (N + 3), 8 * (N + 2)),
+        (lambda x: np.fft.fft(x), 5 * N * np.log2(N), 8 * N, 16 * N),
+        (lambda x: np.fft.rfft(x), 2.5 * N * np.log2(N), 8 * N, 16 * (N // 2 + 1)),
+        (lambda x: np.fft.fft2(x.reshape(10, 10)), 5 * N * np.log2(N), 8 * N, 16 * N),
+        (lambda x: np.fft.fft(x.reshape(4, 25), axis=0), 5 * N * 2, 8 * N, 16 * N),
     ],
 )
 def test_counts_by_hand(function, operations, read, written):
-    count = counted(function, X)
-    assert (count.operations, count.read_bytes, count.written_bytes) == (operations, read, written)
+    count = counted(function, X.copy())
+    assert count.operations == pytest.approx(operations)
+    assert (count.read_bytes, count.written_bytes) == (read, written)
+
+
+def test_arrays_in_lists_and_dictionaries_are_counted():
+    assert counted(lambda pair: pair[0] + pair[1], [X, X]).operations == N
+    assert counted(lambda named: named["x"] + 1, {"x": X}).operations == N
+
+
+def test_functions_whose_operations_nobody_knows_are_refused():
+    with pytest.raises(ConfigError, match=r"np\.linalg\.svd: how many operations"):
+        counted(lambda x: np.linalg.svd(x), X.reshape(10, 10))
 
 
 def test_what_is_computed_is_the_same_as_without_counting():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.machines.device import clocks_of
 from chakrakit.operators import Count
 from chakrakit.published import seconds_of
 from chakrakit.published.communication import a58_relay_free as relay
 from chakrakit.published.devices import b17_apex4 as apex
 from chakrakit.published.devices.b05_lossy_training_data import training
-from chakrakit.published.devices.decode_power import ROWS, host_time, measured
+from chakrakit.published.devices.decode_power import ROWS, MeasuredSetting, host_time, measured
+from chakrakit.published.devices.decode_step import run as run_step
 from chakrakit.published.devices.edge_split import NETWORKS
 from chakrakit.published.kernels.a41_cstencil import HOP, ITERATIONS, LINK, PLACES, a_point
 from chakrakit.published.kernels.a41_cstencil import measure as measure_stencil
@@ -30,9 +32,35 @@ def test_measured_rows_are_found_and_nothing_else():
 
 
 def test_a_host_binds_where_an_eager_step_takes_much_longer_than_its_graph():
-    one, many = ({"model": "1b", "batch": b, "how": "eager"} for b in (1, 256))
+    one, some, many = ({"model": "1b", "batch": b, "how": "eager"} for b in (1, 16, 256))
     assert host_time(one, 0) == measured(one, 0).ms
-    assert host_time(many, 0) == host_time(one, 1200) == host_time({**one, "how": "graph"}, 0) == 0
+    assert host_time(some, 0) == host_time(many, 0) == measured(some, 0).ms  # of one program
+    assert host_time(one, 1200) == host_time({**one, "how": "graph"}, 0) == 0
+
+
+def test_a_step_takes_the_longer_of_host_and_device():
+    eager, free = {"model": "1b", "batch": 1, "how": "eager"}, clocks_of((), None)
+    device = run_step(eager, free, 0, 0.0)
+    assert run_step(eager, free, 0, 0.5 * device[0] * 1e3) == device
+    seconds, joules = run_step(eager, free, 0, 10.0)
+    assert seconds == pytest.approx(10e-3, rel=0.02)
+    assert joules / seconds < 0.5 * device[1] / device[0]
+
+
+@pytest.mark.slow
+def test_given_decode_steps_are_predicted_within_a_tenth_in_time_and_power():
+    """Three clocks, as graphs and launched one by one; of the kept program's twelve settings, ten."""
+    near = {row[:4]: max(map(abs, _errors(row))) <= 0.1 for row in ROWS}
+    assert all(near[row[:4]] for row in ROWS if row.batch in (1, 64))
+    kept = [near[row[:4]] for row in ROWS if row.model == "8b" and row.batch in (16, 256)]
+    assert (sum(kept), len(kept)) == (10, 12)
+
+
+def _errors(row: MeasuredSetting) -> tuple[float, float]:
+    case = {"model": row.model, "batch": row.batch, "how": row.how}
+    clocks = clocks_of([row.mhz] if row.mhz else (), None)
+    seconds, joules = run_step(case, clocks, 0, host_time(case, row.mhz))
+    return seconds * 1e3 / row.ms - 1, joules / seconds / row.watts - 1
 
 
 def test_a_bound_is_the_longer_of_operations_and_bytes():

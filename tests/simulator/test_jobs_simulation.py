@@ -119,3 +119,11 @@ def test_a_wrong_placement_says_what_it_should_be(tmp_path):
     path.write_text("[1]")
     with pytest.raises(ConfigError, match="not a placement of jobs"):
         ck.simulate_jobs({"a": training(2), "b": training(2)}, "dgx-h100:1", placement=path)
+
+
+def test_every_job_has_the_interval_of_its_own_time():
+    traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    done = simulate_jobs({"a": traces, "b": traces}, "dgx-h100:2")
+    alone = simulate(traces, "dgx-h100").summary.interval_ns
+    assert done.summary.jobs[1].interval_ns == pytest.approx(alone)
+    assert ck.analyze(done.runs()["b"], advice=False).footprint.interval_ns == pytest.approx(alone)

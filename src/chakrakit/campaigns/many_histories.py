@@ -51,10 +51,10 @@ def changes(job: CampaignJob) -> Iterator[tuple[str, CampaignPlan]]:
     """The changes that are tried, in words and as plans."""
     plan, recovery = job.plan, job.plan.recovery
     yield "one more spare", _with(plan, spares=plan.spares + 1)
-    for name, words in (("detection_seconds", "detection"), ("restart_seconds", "restarts")):
-        seconds = getattr(recovery, name)
-        if seconds:
-            faster = msgspec.structs.replace(recovery, **{name: seconds / 2})
+    for words, names in (("detection", ("detection_seconds",)), ("restarts", recovery.restarting)):
+        halves = {name: getattr(recovery, name) / 2 for name in names}
+        if any(halves.values()):
+            faster = msgspec.structs.replace(recovery, **halves)
             yield f"{words} twice as fast", _with(plan, recovery=faster)
     if plan.market:
         yield "nodes that are never taken away", _with(plan, market=None)

@@ -82,6 +82,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     spelling: ClassVar[str] = "restart"
     needs_spares: ClassVar[bool] = False
     shrinks: ClassVar[bool] = False
+    restarting: ClassVar[tuple[str, ...]] = ("restart_seconds", "replacement_seconds")
+    """The times that the job stops for once a failure is known, without loading the checkpoint."""
 
     detection_seconds: NotNegative = 0.0
     """From the failure until somebody knows."""
@@ -128,6 +130,7 @@ class HotSpares(Recovery, frozen=True, kw_only=True):
 
     spelling: ClassVar[str] = "hot_spares"
     needs_spares: ClassVar[bool] = True
+    restarting: ClassVar[tuple[str, ...]] = (*Recovery.restarting, "swap_seconds")
 
     swap_seconds: NotNegative = 0.0
 
@@ -186,6 +189,7 @@ class InStep(Elastic, frozen=True, kw_only=True):
     """
 
     spelling: ClassVar[str] = "in_step"
+    restarting: ClassVar[tuple[str, ...]] = (*Recovery.restarting, "rejoin_seconds")
 
     rejoin_seconds: NotNegative = 0.0
     """How long the job stops when replicas leave or come back."""
@@ -223,6 +227,7 @@ class LiveMigration(Recovery, frozen=True, kw_only=True):
 
     spelling: ClassVar[str] = "live_migration"
     needs_spares: ClassVar[bool] = True
+    restarting: ClassVar[tuple[str, ...]] = (*Recovery.restarting, "migration_seconds")
 
     migration_seconds: NotNegative = 0.0
     coverage: Share = 1.0

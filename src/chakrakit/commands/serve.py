@@ -214,10 +214,8 @@ def serve(
     result = serve_stream(model, machine, requests, engine, card_settings=asked, **options)
     if machine is None:
         return result  # nobody has measured such a cluster
-    name_of_machine = machine if isinstance(machine, str) else machine.name
-    place = name_of_machine.partition(":")[0]
-    name = engine if isinstance(engine, str) else engine.name
-    return with_intervals(result, place, name.partition("{")[0].partition(":")[0])
+    place = machine if isinstance(machine, str) else machine.name
+    return with_intervals(result, place, engine if isinstance(engine, str) else engine.name)
 
 
 @command_of(serve)

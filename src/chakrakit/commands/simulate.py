@@ -528,7 +528,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
         (
             j.name,
             j.ranks,
-            f"{j.makespan_ns / 1e6:,.3f}",
+            f"{j.makespan_ns / 1e6:,.3f}{_between(j.interval_ns)}",
             f"{j.alone_ns / 1e6:,.3f}",
             f"{j.slowdown:.3f}",
         )
@@ -592,12 +592,17 @@ def _folded(s: SimulationSummary) -> str:
 
 def _makespan(s: SimulationSummary) -> str:
     """The time, and where it was not measured the interval that 90 of 100 measured ones should lie in."""
-    if s.interval_ns is None:
-        return f"{s.makespan_ns / 1e6:,.3f} ms"
+    return f"{s.makespan_ns / 1e6:,.3f} ms{_between(s.interval_ns)}"
+
+
+def _between(interval_ns: tuple[float, float] | None) -> str:
+    """` (38.8–86.2)` in ms; empty where there is no interval."""
+    if interval_ns is None:
+        return ""
     from chakrakit.results import three_digits
 
-    low, high = (three_digits(bound / 1e6) for bound in s.interval_ns)
-    return f"{s.makespan_ns / 1e6:,.3f} ms ({low}–{high})"
+    low, high = (three_digits(bound / 1e6) for bound in interval_ns)
+    return f" ({low}–{high})"
 
 
 def _origins(s: SimulationSummary) -> Iterator[str]:

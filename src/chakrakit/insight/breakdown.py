@@ -250,8 +250,8 @@ def _why(view: RankView, causes: Causes, rows: I64) -> I64:
     why = np.full(len(rows), IDLE_CAUSES.index("dependency"), np.int64)
     why[code == Cause.NOTHING] = IDLE_CAUSES.index("unknown")
     why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
-    waited = causes.start_row[rows]
-    for_host = (waited >= 0) & (causes.start_rank[rows] < 0) & view.on_host[np.maximum(waited, 0)]
+    waited = np.where(causes.start_rank[rows] < 0, causes.start_row[rows], -1)
+    for_host = (waited >= 0) & view.on_host[np.maximum(waited, 0)]
     why[for_host] = IDLE_CAUSES.index("host")
     why[(causes.start_rank[rows] >= 0) | (code == Cause.ARRIVAL)] = IDLE_CAUSES.index("peer")
     why[view.trace.types[rows] == NodeType.COMM_RECV_NODE] = IDLE_CAUSES.index("bubble")

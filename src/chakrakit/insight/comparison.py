@@ -28,7 +28,7 @@ from chakrakit.insight.rank import Cell, RankView, RowKind, Table, ms, percent, 
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.machines.device import RECORDED, rungs_differ
 from chakrakit.machines.residuals import difference, interval_in
-from chakrakit.results import Result, three_digits
+from chakrakit.results import Result, counted, three_digits
 from chakrakit.trace.communication import turns
 from chakrakit.trace.placement import seen_whole, slowest_periods
 from chakrakit.trace.sets import Run
@@ -179,13 +179,19 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         """The comparison as tables for people, the explanation first."""
         return [*self.answers(), *self.details()]
 
+    def _noise(self) -> str:
+        """How far the steps of one side lie apart, where a side has more than one."""
+        if max(len(self.step.a_steps), len(self.step.b_steps)) < 2:
+            return "noise not known"
+        return f"noise {ms(self.step.noise_ns):,} ms"
+
     def answers(self) -> list[Table]:
         """How the step changed and what explains it: what a first screen holds."""
         s = self.step
         sign = "" if s.significant else ", within the noise"
         title = (
             f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({round(100 * (s.ratio - 1), 2) + 0.0:+.2f} %, "
-            f"noise {ms(s.noise_ns):,} ms{sign}){self._within()}"
+            f"{self._noise()}{sign}){self._within()}"
         )
         rows = [
             (c.change, c.what, ms(c.delta_ns), percent(c.delta_ns, s.delta_ns)) for c in self.causes
@@ -226,7 +232,7 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         return [
             _change_table("operators", self.operators),
             _change_table("modules", self.modules),
-            _alike_groups(_change_table("groups", self.groups)),
+            _change_table("groups", self.groups),
         ]
 
 
@@ -246,18 +252,18 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
         if c.change != "same"
     ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
-    return Table.of(f"{title} per step", head, rows)
+    return _with_alike_in_one(Table.of(f"{title} per step", head, rows))
 
 
-_NUMBERED = re.compile(r"(?P<type>\S+) (?P<role>.*?)(?P<number>\d+)$")
+_NUMBERED = re.compile(r"(?P<name>.*\D)(?P<number>\d+)$")
 
 
-def _alike_groups(table: Table) -> Table:
-    """The table with one row for all groups of a role, by number, that did the same in the same time."""
+def _with_alike_in_one(table: Table) -> Table:
+    """The table with one row for all of a name but for its number that did the same in the same time."""
     numbers: dict[tuple[Cell, ...], list[int]] = {}
     for name, *figures in table.rows:
         part = _NUMBERED.match(str(name))
-        key = (f"{part['type']} {part['role']}" if part else str(name), *figures)
+        key = (part["name"] if part else str(name), *figures)
         numbers.setdefault(key, []).extend([int(part["number"])] if part else [])
     rows = [
         (f"{name}{stretches(sorted(alike))}" if alike else name, *figures)
@@ -439,20 +445,45 @@ def _cause_text(
     change: str, kind: str, parts: Sequence[Explained], a: Analysis, b: Analysis
 ) -> str:
     whole = sum(p.delta_ns for p in parts)
-    most, *others = sorted(parts, key=lambda p: p.delta_ns * (-1 if whole >= 0 else 1))
+    sign = -1 if whole >= 0 else 1
+    most, *others = sorted(parts, key=lambda p: (p.what.endswith(": others"), p.delta_ns * sign))
     text = most.what
     if others and abs(most.delta_ns) < _MOST_OF_IT * abs(whole):
         second = others[0].what.partition(": ")[2] if len(others) == 1 else ""
         text = f"{text} and {second or f'{len(others)} more'}"
     if change == WORK:
         return f"{kind}: {_more_work(a, b)}{text}"
+    if not change and kind == "compute" and (flops := _times_as_many(a, b, "ops")):
+        return text if abs(flops - 1) < _SAME_WORK else f"{text}; {flops:.2f} × the FLOPs a rank"
     return f"{text}{_new_culprit(a, b)}" if change == DURATIONS and kind != "host" else text
 
 
+_SAME_WORK = 0.005
+"""FLOPs, bytes and kernels that differ by a smaller share are the same to three digits."""
+
+
 def _more_work(a: Analysis, b: Analysis) -> str:
-    """How many times A's FLOPs B has, where both say theirs."""
-    flops = [x.roofline.ops / _count(x) for x in (a, b)]
-    return f"{flops[1] / flops[0]:.2f} × the FLOPs; " if all(flops) else ""
+    """How many times A's FLOPs B has, where both say theirs; where they are the same, what is not."""
+    flops = _times_as_many(a, b, "ops")
+    if not flops:
+        return ""
+    if abs(flops - 1) >= _SAME_WORK:
+        return f"{flops:.2f} × the FLOPs; "
+    for what, name in (("bytes", "bytes in memory"), ("count", "kernels")):
+        times = _times_as_many(a, b, what)
+        if times and abs(times - 1) >= _SAME_WORK:
+            return f"the same FLOPs, {times:.2f} × the {name}; "
+    return "the same FLOPs; "
+
+
+def _times_as_many(a: Analysis, b: Analysis, what: str) -> float:
+    """How many times as many FLOPs, bytes or kernels of computation B has as A; 0 where one says none."""
+    amounts = [
+        sum(getattr(s, what) for s in x.operators.kernels if s.kind == "compute")
+        / (_count(x) * max(len(x.ranks), 1))
+        for x in (a, b)
+    ]
+    return amounts[1] / amounts[0] if all(amounts) else 0.0
 
 
 def _new_culprit(a: Analysis, b: Analysis) -> str:
@@ -588,9 +619,14 @@ _RUNGS = (
 
 
 def _notes(a: Analysis, b: Analysis) -> list[str]:
-    notes = [f"{side}: {n}" for side, x in (("A", a), ("B", b)) for n in x.notes]
+    both = [note for note in a.notes if note in b.notes]
+    notes = [f"A and B: {note}" for note in both]
+    for side, x in (("A", a), ("B", b)):
+        notes += [f"{side}: {note}" for note in x.notes if note not in both]
     if len(a.ranks) != len(b.ranks):
-        notes.append(f"A has {len(a.ranks)} ranks and B {len(b.ranks)}; sums are per rank")
+        notes.append(
+            f"A has {counted(len(a.ranks), 'rank')} and B {len(b.ranks)}; sums are per rank"
+        )
     if a.steps.found == "none" or b.steps.found == "none":
         notes.append("no steps were found: the whole run counts as one")
     return notes

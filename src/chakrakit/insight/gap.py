@@ -162,11 +162,13 @@ def _recorded_by_operator(recording: Run, known: set[str]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for view in rank_views(recording):
         rows = np.flatnonzero(view.works_on_device & (view.kind == RowKind.COMPUTE))
-        codes, texts = view.names
+        codes = view.names[0]
+        row, name, texts = view.called(rows)
         families = [_family(text) for text in texts]
         shared = np.array([family in known for family in families], np.bool_)
-        row = view.operator[rows].astype(np.int64)
-        name = codes[row].astype(np.int64)
+        row = np.where(
+            row == rows, -1, row
+        )  # a graph's kernel has no caller, and its operator's name
         while (row >= 0).any():
             code = codes[np.maximum(row, 0)]
             name = np.where((row >= 0) & shared[code], code, name)

@@ -68,12 +68,19 @@ def _served(analysis: Analysis) -> Iterator[Answer]:
     phase = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
     yield Answer(
         "How long does a request take?",
-        time_text(serving.e2e_ms.mean * 1e6),
+        _served_text(serving, "e2e_ms"),
         f"The mean of {serving.requests:,} requests; {100 * share:.0f} % of it {phase}. First token after "
-        f"{time_text(serving.ttft_ms.mean * 1e6)}, then one every {time_text(serving.tpot_ms.mean * 1e6)}.",
+        f"{_served_text(serving, 'ttft_ms')}, then one every {_served_text(serving, 'tpot_ms')}.",
         share,
         f" on average, {100 * share:.0f} % of it {phase}",
     )
+
+
+def _served_text(serving: ServingFacts, figure: str) -> str:
+    """The mean of a served figure, with its interval where one is known."""
+    mean = getattr(serving, figure).mean * 1e6
+    bounds = serving.intervals.get(figure, {}).get("mean")
+    return interval_text(mean, *(b * 1e6 for b in bounds)) if bounds else time_text(mean)
 
 
 def _slowest(analysis: Analysis) -> Iterator[Answer]:
@@ -175,6 +182,8 @@ def _length(analysis: Analysis) -> float:
 
 
 _NS_PER_DAY = 8.64e13
+_ENDLESS = ("hang", "missing-rank", "dead-rank", "order-mismatch", "size-mismatch", "type-mismatch")
+"""Kinds of culprits that no run ends with."""
 
 
 def _step(a: Analysis) -> Iterator[Answer]:
@@ -185,6 +194,13 @@ def _step(a: Analysis) -> Iterator[Answer]:
             f"{a.span_ns / _NS_PER_DAY:,.2f} days",
             f"the whole history of {counted(len(a.ranks), 'node')}.",
             brief=f" on {counted(len(a.ranks), 'node')}",
+        )
+    elif any(c.kind in _ENDLESS for c in a.culprits):  # it has no step that ends
+        yield Answer(
+            "How far did it come?",
+            time_text(a.span_ns),
+            f"from first start to what ended last, {_ranks(a)}; it does not end.",
+            brief=f", {_ranks(a)}; it does not end",
         )
     elif a.steps.found == "none":
         yield Answer(
@@ -357,8 +373,10 @@ def _idle(a: Analysis) -> Iterator[Answer]:
     if total < max(_NOTABLE * seen, 1):
         return
     order = sorted(causes.items(), key=lambda item: -item[1])
+    devices = _has_devices(a)
+    why = _IDLE if devices else _IDLE | {"host": "the host's own time (Python, dispatch)"}
     reasons = ", ".join(
-        f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
+        f"{why[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
     unseen = (
         f" Left out: {percent(cut, seen + cut)} % before the first and after the last work of devices."
@@ -366,11 +384,18 @@ def _idle(a: Analysis) -> Iterator[Answer]:
         else ""
     )
     yield Answer(
-        "Why is it idle?",
-        f"{percent(total, seen)} % idle",
+        "Why is it idle?" if devices else "What else takes time?",
+        f"{percent(total, seen)} % {'idle' if devices else 'outside of what computes'}",
         f"{reasons}.{unseen}",
         total / seen,
-        f": {_IDLE[order[0][0]]} {percent(order[0][1], total)} %",
+        f": {why[order[0][0]]} {percent(order[0][1], total)} %",
+    )
+
+
+def _has_devices(a: Analysis) -> bool:
+    """Whether anything runs on a device: on a host alone nothing is launched, and nothing idles."""
+    return a.bound != "host" or any(
+        lane.lane.startswith("device") for rank in a.ranks for lane in rank.lanes
     )
 
 
@@ -456,13 +481,20 @@ def _each(a: Analysis) -> str:
     return "an actor" if a.actors else "a rank"
 
 
+def _waits_for_messages(a: Analysis) -> str:
+    """What waiting for messages is called: without computation there is no pipeline."""
+    if a.actors:
+        return "How long do actors wait for messages?"
+    if any(r.breakdown.compute_ns for r in a.ranks):
+        return "How large are the pipeline's bubbles?"
+    return "How long do ranks wait for messages?"
+
+
 def _bubble(a: Analysis) -> Iterator[Answer]:
     bubble = sum(r.breakdown.parts()["bubble"] for r in a.ranks) / max(len(a.ranks), 1) / _steps(a)
     if bubble > _NOTABLE * _length(a):
         yield Answer(
-            "How long do actors wait for messages?"
-            if a.actors
-            else "How large are the pipeline's bubbles?",
+            _waits_for_messages(a),
             f"{percent(bubble, _length(a))} %",
             f"{time_text(bubble)} {_each(a)}{_a_step(a)} on average is waiting for messages not sent yet.",
             bubble / _length(a),
@@ -531,8 +563,11 @@ def _sure(a: Analysis) -> Iterator[Answer]:
     if footprint is None or footprint.interval_ns is None:
         return
     low, high = footprint.interval_ns
+    computes = any(r.breakdown.compute_ns for r in a.ranks)
     rung = (
-        f"computation is costed by a {footprint.rung}" if footprint.rung else "times are predicted"
+        f"computation is costed by a {footprint.rung}"
+        if footprint.rung and computes
+        else "times are predicted"
     )
     beyond = (
         f"; {100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured"

@@ -11,6 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.rank import Cell, RankView, Table, rank_views
+from chakrakit.machines.residuals import served_intervals
 from chakrakit.results import Result, Spread, spread
 from chakrakit.trace.sets import Run
 
@@ -172,6 +173,8 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
     slowest: list[RequestFacts]
     shown: list[RequestFacts]
     """Requests spread over the whole stream, for drawing."""
+    intervals: dict[str, dict[str, tuple[float, float]]] = {}
+    """90 % intervals of the means and percentiles of three figures, where runs were published."""
 
     def waits(self) -> dict[str, float]:
         """How many requests waited for each cause on average, over the queues of all engines."""
@@ -268,11 +271,14 @@ def serving_facts(run: Run) -> ServingFacts | None:
     rows = _requests(engines, origin)
     slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
     every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
+    times = {
+        "ttft_ms": spread(first - arrival),
+        "tpot_ms": spread(tpot),
+        "e2e_ms": spread(finish - arrival),
+    }
     return ServingFacts(
         requests=len(arrival),
-        ttft_ms=spread(first - arrival),
-        tpot_ms=spread(tpot),
-        e2e_ms=spread(finish - arrival),
+        **times,
         queue_ms=spread(scheduled - arrival),
         parts={n: float(v.mean()) if len(v) else 0.0 for n, v in parts.items()},
         prompt=_phase(engines, "scheduled", "first"),
@@ -281,7 +287,18 @@ def serving_facts(run: Run) -> ServingFacts | None:
         engines=[_engine(run, e, origin) for e in engines],
         slowest=slow,
         shown=sorted(rows, key=lambda r: r.arrival_ms)[::every_nth],
+        intervals=_intervals(run, times),
     )
+
+
+def _intervals(run: Run, times: dict[str, Spread]) -> dict[str, dict[str, tuple[float, float]]]:
+    """What published runs of the engine on the machine say; nothing of clusters that nobody has measured."""
+    machine, engine = (run.card.settings.get(name) for name in ("machine", "engine"))
+    name = engine.get("name") if isinstance(engine, dict) else None
+    if not isinstance(machine, str) or not isinstance(name, str):
+        return {}
+    figures = {figure: msgspec.structs.asdict(times[figure]) for figure in times}
+    return served_intervals(machine, name, figures)
 
 
 def _requests(engines: list[EngineRows], origin: float) -> list[RequestFacts]:

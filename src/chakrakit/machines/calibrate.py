@@ -183,8 +183,8 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
     return model
 
 
-_MOST = 1e15
-"""Bytes (a petabyte) or microseconds (31 years): far above any measurement, far below overflow."""
+_LEAST, _MOST = 1e-9, 1e15
+"""Microseconds (a femtosecond, 31 years) or bytes (a petabyte): far from any measurement and overflow."""
 
 
 def _number(text: str, path: Path) -> float:
@@ -192,7 +192,7 @@ def _number(text: str, path: Path) -> float:
         value = float(text)
     except ValueError:
         value = math.inf
-    if not value < _MOST:
+    if not value < _MOST or 0 < value < _LEAST:
         raise FormatError(f"{text[:40]!r} is not a size or time", path=str(path))
     return value
 

@@ -3,6 +3,7 @@
 What it counts, scaled to the size that is meant, becomes a node: sorting, sparse products, stencils and
 searches get the time that a stated device needs for them at least, instead of an opinion. Every call of NumPy
 counts as a kernel of its own that reads its inputs from memory and writes its results there; views are free.
+What Python computes with single numbers, and what becomes of an array after `np.asarray`, is not counted.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class CountedArray(np.ndarray[Any, Any]):
         inputs = [*_arrays(plain_args), *_arrays(plain_kwargs)]
         outputs = [a for a in _arrays(result) if not any(np.shares_memory(a, i) for i in inputs)]
         if outputs or not isinstance(result, np.ndarray):  # else it is a view
-            operations = _function_operations(function, plain_args, inputs, outputs)
+            operations = _function_operations(function, plain_args, plain_kwargs, inputs, outputs)
             self.tally.add(operations, inputs, outputs)
         return _wrapped(result, self.tally)
 
@@ -124,6 +125,60 @@ class CountedArray(np.ndarray[Any, Any]):
         target[_plain(index)] = values
         moved = np.asarray(target[_plain(index)])
         self.tally.add(0.0, [*_arrays(values), *_arrays(_plain(index))], [moved])
+
+    def sort(self, *args: Any, **named: Any) -> None:
+        """Sorts in place, counted as `np.sort`."""
+        _plain(self)[...] = _plain(np.sort(self, *args, **named))
+
+    def partition(self, *args: Any, **named: Any) -> None:
+        """Partitions in place, counted as `np.partition`."""
+        _plain(self)[...] = _plain(np.partition(self, *args, **named))
+
+    def fill(self, value: Any) -> None:
+        """Writes all elements."""
+        self[...] = value
+
+
+def _as_function(name: str) -> Callable[..., Any]:
+    """The method of a name, by the function of that name, which is counted."""
+
+    def method(self: CountedArray, *args: Any, **named: Any) -> Any:
+        return getattr(np, name)(self, *args, **named)
+
+    return method
+
+
+def _as_copy(name: str) -> Callable[..., Any]:
+    """The method of a name, which reads all elements and may write them elsewhere."""
+
+    def method(self: CountedArray, *args: Any, **named: Any) -> Any:
+        whole = _plain(self)
+        result = getattr(whole, name)(*args, **named)
+        if result is whole:
+            return self
+        self.tally.add(0.0, [whole], _arrays(result))
+        return _wrapped(result, self.tally)
+
+    return method
+
+
+for _name in (
+    *(
+        "argmax",
+        "argmin",
+        "argpartition",
+        "argsort",
+        "choose",
+        "compress",
+        "cumprod",
+        "cumsum",
+        "dot",
+    ),
+    *("nonzero", "repeat", "round", "searchsorted", "take", "trace"),
+):
+    setattr(CountedArray, _name, _as_function(_name))
+for _name in ("astype", "copy", "flatten", "tobytes", "tolist"):
+    setattr(CountedArray, _name, _as_copy(_name))
 
 
 def counted(function: Callable[..., Any], *sample: Any, **named: Any) -> Count:
@@ -160,8 +215,10 @@ def counted(function: Callable[..., Any], *sample: Any, **named: Any) -> Count:
 
 
 def _wrapped(value: Any, tally: _Tally) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_wrapped(v, tally) for v in value)
+    if type(value) in (tuple, list):
+        return type(value)(_wrapped(v, tally) for v in value)
+    if type(value) is dict:
+        return {name: _wrapped(v, tally) for name, v in value.items()}
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         return value
     array = value.view(CountedArray)
@@ -210,8 +267,13 @@ def _einsum_operations(subscripts: str, arrays: list[Any]) -> float:
     return float(math.prod(sides.values())) * min(2, len(arrays))
 
 
-def _function_operations(function: Any, args: Any, inputs: list[Any], outputs: list[Any]) -> float:
-    """N log2 n comparisons of a sort, two operations per product, else one per element of the largest."""
+def _function_operations(
+    function: Any, args: Any, kwargs: Any, inputs: list[Any], outputs: list[Any]
+) -> float:
+    """N log2 n comparisons of a sort, two operations per product, else one per element of the largest.
+
+    Functions that solve or factor are refused: how many operations they take depends on how they do it.
+    """
     most = float(max((a.size for a in [*inputs, *outputs]), default=0))
     if function in _SORTS:
         return most * math.log2(max(2.0, most))
@@ -221,4 +283,29 @@ def _function_operations(function: Any, args: Any, inputs: list[Any], outputs: l
         arrays = [a for a in inputs if a.ndim]
         inner = arrays[0].shape[-1] if arrays else 1
         return 2.0 * float(inner) * max(1, sum(int(o.size) for o in outputs))
+    if function is np.searchsorted:
+        return float(np.size(args[1])) * math.log2(max(2, np.size(args[0])))
+    if function in (np.convolve, np.correlate):
+        return 2.0 * float(math.prod(a.size for a in inputs[:2]))
+    if function.__name__ in _TRANSFORMS and function.__module__ == np.fft.fft.__module__:
+        return _transform_operations(function.__name__, args, kwargs, inputs[0], outputs[0])
+    if function.__module__ == np.linalg.solve.__module__ and function is not np.linalg.norm:
+        raise ConfigError(
+            f"np.linalg.{function.__name__}: how many operations it takes is not known here; write it out "
+            "in products and sums"
+        )
     return most
+
+
+_TRANSFORMS = {f"{i}{r}fft{n}" for i in ("", "i") for r in ("", "r", "h") for n in ("", "2", "n")}
+
+
+def _transform_operations(name: str, args: Any, kwargs: Any, first: Any, result: Any) -> float:
+    """5 n log2 n of a transform of n complex numbers, half of that of n real ones."""
+    real = "r" in name or "h" in name
+    larger = first if first.size > result.size else result
+    axes = {"2": (-2, -1), "n": tuple(range(larger.ndim))}.get(name[-1], (-1,))
+    given = kwargs.get("axis", kwargs.get("axes", args[2] if len(args) > 2 else None))
+    axes = axes if given is None else (given,) if isinstance(given, int) else tuple(given)
+    length = math.prod(larger.shape[a] for a in axes)
+    return (2.5 if real else 5.0) * float(larger.size) * math.log2(max(2, length))

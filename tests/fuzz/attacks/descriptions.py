@@ -102,6 +102,7 @@ DESCRIPTIONS = [
     Attack("a failure's shape of 1e-9", text("job.yaml", "name: x\nstep_seconds: 10\nsteps: 9\ncluster: {nodes: 2}\nfailures: {node_mtbf_hours: 9, shape: 1.0e-9}\ncheckpoint: {interval_steps: 3, seconds: 5}\nrecovery: restart\n"), "campaign {in}/job.yaml", "0.05"),
     Attack("an nccl-tests log of 1,200 rows", _log, "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "", 0),
     Attack("an nccl-tests time of 1.2.3", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 1.2.3")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "1.2.3|number", 2),
+    Attack("an nccl-tests time that no reciprocal holds", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 2.8e-316")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "2.8e-316. is not a size or time", 2),
     Attack("an MTBF of 1.8e308 hours", text("j.yaml", CAMPAIGN.replace("node_mtbf_hours: 500", "node_mtbf_hours: 1.7e+308").replace("log: log.csv", "")), "campaign {in}/j.yaml --histories 2", "never fails"),
     Attack("a study naming a machine of 300 letters", text("s.yaml", STUDY.replace("- dgx-h100\n", f"- {'a' * 300}\n", 1)), "sweep {in}/s.yaml -o {out} --jobs 1", "letters, too many for a file"),
     Attack("a study that runs a program", text("s.yaml", "name: x\nworkload: {capture: \"python -c 'open(1)'\", ranks: 1}\nmachines: [dgx-h100]\n"), "sweep {in}/s.yaml -o {out} --jobs 1", "--allow-programs"),

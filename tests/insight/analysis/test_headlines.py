@@ -1,5 +1,7 @@
 """What to say first about a run, in units that suit it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,36 @@ def test_energies_are_shown_with_four_digits(simulated):
     joules = [row[1] for row in table.rows]
     assert joules == [float(f"{j:.4g}") for j in joules]
     assert joules
+
+
+def said(run: ck.Run) -> dict[str, str]:
+    found = answers(ck.analyze(run, advice=False))
+    return {a.question: f"{a.figure}: {a.sentence}" for a in found}
+
+
+def test_a_host_alone_launches_nothing_and_does_not_idle(linked):
+    found = said(linked("gpt_pp_2"))
+    assert "Why is it idle?" not in found
+    assert "the host's own time (Python, dispatch)" in found["What else takes time?"]
+
+
+def test_messages_without_computation_are_no_pipeline(tmp_path: Path):
+    """The last receiver has one row and waits for the fourth of rank 0."""
+    sends = "".join(f"s{i}: send 8b to {i} tag 0\n" for i in range(1, 5))
+    order = "".join(f"s{i} requires s{i - 1}\n" for i in range(2, 5))
+    receives = "".join(f"rank {i} {{\nr: recv 8b from 0 tag 0\n}}\n" for i in range(1, 5))
+    goal = tmp_path / "sends.goal"
+    goal.write_text(f"num_ranks 5\nrank 0 {{\n{sends}{order}}}\n{receives}")
+    found = said(ck.simulate(goal, "dgx-h100").run())
+    assert found["What is it bound by?"].startswith("communication")
+    assert "How long do ranks wait for messages?" in found
+    assert "computation" not in found["How sure are the times?"]
+
+
+def test_what_hangs_has_no_step():
+    traces = ck.generate(model="gpt3-125m", tp=2, seq=128, global_batch=1).traces
+    with pytest.raises(ck.DeadlockError) as hang:
+        ck.simulate(traces, "dgx-h100", compute="roofline", faults=["device:1@1e5=0"])
+    found = said(hang.value.simulation.run())
+    assert "How long is a step?" not in found
+    assert found["How far did it come?"].endswith("it does not end.")

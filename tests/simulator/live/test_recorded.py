@@ -59,7 +59,6 @@ def test_a_program_of_a_file_becomes_a_run_that_every_tool_opens(tmp_path: Path)
     assert [r.rank for r in analysis.ranks] == [0, 1]
     assert analysis.actors == ["asks", "answers"]
     assert "1 · answers" in succeeded("analyze", str(run), "--section", "time")
-    assert "2 actors" in succeeded("analyze", str(run))
     answers = " ".join(succeeded("analyze", str(run), "--full").split())
     assert "in all on 2 actors." in answers
     assert "an actor a step on average" in answers

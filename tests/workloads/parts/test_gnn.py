@@ -72,7 +72,16 @@ def test_a_step_runs_on_a_machine_and_training_takes_longer():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"partitions": 0}, {"partitions": 5000}, {"degree": 0}, {"local": 2}, {"skew": -1}]
+    "bad",
+    [
+        {"vertices": 10.5},
+        {"vertices": 10**12},
+        {"partitions": 0},
+        {"partitions": 5000},
+        {"degree": 0},
+        {"local": 2},
+        {"skew": -1},
+    ],
 )
 def test_graphs_that_cannot_be_are_refused(bad):
     with pytest.raises(ConfigError, match="give"):

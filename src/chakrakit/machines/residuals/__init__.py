@@ -19,7 +19,7 @@ from chakrakit.machines.residuals.intervals import (
     interval_of,
     kernel_group,
     residual_table,
-    served_interval,
+    served_intervals,
     step_group,
 )
 
@@ -40,6 +40,6 @@ __all__ = [
     "interval_of",
     "kernel_group",
     "residual_table",
-    "served_interval",
+    "served_intervals",
     "step_group",
 ]

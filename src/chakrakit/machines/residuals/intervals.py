@@ -13,7 +13,7 @@ Errors of equal operations are one error. Those of different operations of one g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -291,6 +291,22 @@ def served_interval(
     if spread is None:
         return None
     return value * math.exp(min(spread.low, 0.0)), value * math.exp(max(spread.high, 0.0))
+
+
+_SERVED = {"ttft_ms": "ttft", "tpot_ms": "tpot", "e2e_ms": "tpot"}
+"""Served figures and what was published of them: time per output token decides that from end to end."""
+
+
+def served_intervals(
+    machine: str, engine: str, figures: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """The intervals of served figures' means and percentiles, for machines and engines by their names."""
+    system, kind = machine.partition(":")[0], engine.partition("{")[0].partition(":")[0]
+    intervals = {}
+    for name, known in _SERVED.items():
+        found = {k: served_interval(system, kind, known, v) for k, v in figures[name].items()}
+        intervals[name] = {k: bounds for k, bounds in found.items() if bounds is not None}
+    return {name: bounds for name, bounds in intervals.items() if bounds}
 
 
 def groups_of(rows: Iterable[tuple[tuple[str, ...], float]]) -> Iterator[tuple[str, list[float]]]:

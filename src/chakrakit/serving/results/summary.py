@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.residuals import served_interval
+from chakrakit.machines.residuals import served_intervals
 from chakrakit.results import NO_SPREAD, Bars, Result, Spread
 from chakrakit.workloads.generate import ModelFigures
 
@@ -171,13 +171,11 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResult:
-    """The result with the intervals of its figures; time per output token decides that from end to end."""
-    intervals = {}
-    for name, known in (("ttft_ms", "ttft"), ("tpot_ms", "tpot"), ("e2e_ms", "tpot")):
-        spread = msgspec.structs.asdict(getattr(result, name))
-        found = {k: served_interval(machine, engine, known, v) for k, v in spread.items()}
-        intervals[name] = {k: bounds for k, bounds in found.items() if bounds is not None}
-    return msgspec.structs.replace(result, intervals={k: v for k, v in intervals.items() if v})
+    """The result with the intervals of its figures, as published runs of the engine showed."""
+    figures = {
+        n: msgspec.structs.asdict(getattr(result, n)) for n in ("ttft_ms", "tpot_ms", "e2e_ms")
+    }
+    return msgspec.structs.replace(result, intervals=served_intervals(machine, engine, figures))
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:

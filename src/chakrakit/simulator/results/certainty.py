@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -219,7 +219,8 @@ class KindsOfWork:
 
 
 def _network(outcome: Outcome, machine: Machine, rows: I64, seconds: F64) -> Iterator[Contribution]:
-    wide = _groups_between_nodes(outcome, machine)
+    node = {rank: place // machine.node_size for rank, place in outcome.devices().items()}
+    wide, far = _groups_between_nodes(outcome, node), len(set(node.values())) > 1
     kinds = np.concatenate([outcome.program(c).kind for c in range(outcome.classes.count)])
     instances, name = outcome.instances, machine.name.partition(":")[0]
     for i in np.flatnonzero(kinds[rows] == COMM).tolist():
@@ -227,16 +228,14 @@ def _network(outcome: Outcome, machine: Machine, rows: I64, seconds: F64) -> Ite
         if instance < 0 or instances.algorithm[instance] == MEASURED:
             continue
         (collective, group, _), size = instances.what[instance], instances.size[instance]
-        system = BETWEEN_NODES if group in wide or (wide and collective == MESSAGE) else name
+        system = BETWEEN_NODES if group in wide or (far and collective == MESSAGE) else name
         whole = float(outcome.end[rows[i]] - outcome.start[rows[i]]) * _PS
         known = collective_group(system, collective, whole)
         yield Contribution(known, f"{collective} {size}", float(seconds[i]))
 
 
-def _groups_between_nodes(outcome: Outcome, machine: Machine) -> set[str]:
+def _groups_between_nodes(outcome: Outcome, node: Mapping[int, int]) -> set[str]:
     """The groups whose ranks are on more than one node."""
-    device = outcome.devices()
-    node = {rank: place // machine.node_size for rank, place in device.items()}
     return {
         group.name
         for group in outcome.membership.groups

@@ -24,7 +24,7 @@ from chakrakit.simulator.results.simulation import Detail, Simulation, simulate
 from chakrakit.trace.communication import Binding, Body, Groups, canonical_group
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import stored
-from chakrakit.trace.sets import Run, Times, TraceSet
+from chakrakit.trace.sets import GENERATED, Card, Footprint, Run, Times, TraceSet
 
 Devices = tuple[int, ...]
 """The device of each rank."""
@@ -223,7 +223,9 @@ def join_jobs(jobs: Mapping[str, TraceSet]) -> JoinedJobs:
             )
         bodies += [traces.reader_of(b) for b in range(traces.body_count)]
         first += len(traces)
-    joined = TraceSet(bodies, bindings, Groups(groups))
+    tools = {traces.card.tool for traces in jobs.values()}
+    card = Card(tool=GENERATED) if tools == {GENERATED} else None
+    joined = TraceSet(bodies, bindings, Groups(groups), card)
     return JoinedJobs(tuple(jobs), tuple(jobs.values()), tuple(firsts), joined)
 
 
@@ -271,6 +273,8 @@ class JobSummary(Result, msgspec.Struct, kw_only=True):
     alone_ns: float
     """The makespan of the same job on the same devices, with nothing else on the machine."""
     slowdown: float
+    interval_ns: tuple[float, float] | None = None
+    """Where 90 of 100 measured makespans should lie: that of the job alone, times its slowdown."""
 
 
 class JobsSummary(Result, msgspec.Struct, kw_only=True):
@@ -307,6 +311,27 @@ class MeetingJobs:
         ranks = self.together.summary.ranks[first : first + len(self.joined.jobs[place])]
         return max(rank.finish_ns for rank in ranks)
 
+    def interval_ns(self, place: int) -> tuple[float, float] | None:
+        """Where its makespan should lie: slower jobs are surer in nothing, so that the share stays."""
+        alone = self.alone[place]
+        if alone.summary.interval_ns is None or not alone.makespan_ns:
+            return None
+        low, high = alone.summary.interval_ns
+        slowdown = self.makespan_ns(place) / alone.makespan_ns
+        return low * slowdown, high * slowdown
+
+    def job_run(self, run: Run, place: int) -> Run:
+        """The job's part of a run of all, with the interval of its own times on its card."""
+        mine, alone = self.joined.run_of(run, place), self.alone[place].summary
+        footprint = Footprint(
+            extrapolated_share=alone.extrapolated_share,
+            compute_error=alone.compute_error,
+            interval_ns=self.interval_ns(place),
+            modelled=alone.modelled,
+            rung=alone.rung,
+        )
+        return mine.with_card(footprint.put(mine.card))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobsSimulation(Facts):
@@ -325,9 +350,7 @@ class JobsSimulation(Facts):
         run_by_job: dict[str, Run] = {}
         for part in self.parts:
             run = part.together.run(detail)
-            run_by_job |= {
-                name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)
-            }
+            run_by_job |= {name: part.job_run(run, i) for i, name in enumerate(part.joined.names)}
         return {job.name: run_by_job[job.name] for job in self.summary.jobs}
 
 
@@ -400,6 +423,7 @@ def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
         makespan_ns=makespan,
         alone_ns=alone,
         slowdown=makespan / alone if alone else 1.0,
+        interval_ns=part.interval_ns(place),
     )
 
 

@@ -20,6 +20,9 @@ from chakrakit.operators import element_bytes
 from chakrakit.trace.model import NodeType, TraceBuilder
 from chakrakit.trace.sets import Card, TraceSet
 
+MOST_EDGES = 200_000_000
+"""Of a graph: drawing them takes 16 bytes for each, several times."""
+
 
 class GnnGraph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A random graph; vertex v belongs to partition v · partitions // vertices.
@@ -36,6 +39,14 @@ class GnnGraph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("vertices", "partitions"):
+            if not isinstance(getattr(self, name), int):
+                raise ConfigError(f"{name}={getattr(self, name)!r}; give a whole number")
+        if self.vertices * self.degree > MOST_EDGES:
+            raise ConfigError(
+                f"{self.vertices * self.degree:.3g} edges would be drawn one by one; give a graph of at most "
+                f"{MOST_EDGES:,}, and scale what comes out"
+            )
         if not 1 <= self.partitions <= self.vertices or self.degree <= 0:
             raise ConfigError(
                 f"a graph of {self.vertices:,} vertices of degree {self.degree:g} in {self.partitions:,} "
