@@ -15,6 +15,7 @@ import click
 
 import chakrakit as ck
 from chakrakit.commands import COMMANDS
+from chakrakit.commands.command import explain_all
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -42,12 +43,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def commands_page() -> str:
-    """Every command with what `--help` prints."""
+    """Every command with what `--help` prints, all options explained."""
     parts = ["# Commands\n\nWhat `chakra COMMAND --help` prints, for every command.\n"]
     for name in COMMANDS:
         command: click.Command = import_module(f"chakrakit.commands.{name}").command
         context = click.Context(command, info_name=f"chakra {name}", max_content_width=100)
         context.terminal_width = 100
+        explain_all(context)
         parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
 

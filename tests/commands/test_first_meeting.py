@@ -63,6 +63,16 @@ def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
         assert len(line) <= 80, line
 
 
+def test_help_with_very_many_options_explains_the_first_and_names_all() -> None:
+    short, whole = succeeded("generate", "--help"), succeeded("generate", "--help-all")
+    options = [o for o in import_module("chakrakit.commands.generate").command.params if o.opts]
+    named = set(re.findall(r"--[\w-]+", short))
+    assert {o.opts[-1] for o in options if o.opts[-1].startswith("--")} <= named
+    assert len(short.splitlines()) < len(whole.splitlines()) / 2
+    assert "Width of the residual stream." in whole
+    assert "--help-all" not in succeeded("simulate", "--help")
+
+
 @pytest.mark.parametrize(
     ("braces", "colon"),
     [

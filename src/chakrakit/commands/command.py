@@ -61,6 +61,25 @@ class _Context(click.Context):
     formatter_class = _Formatter
 
 
+_MANY = 60
+"""Options of a command whose help explains the first of each heading alone; `--help-all` explains all."""
+_FIRST = 5
+"""How many it explains."""
+_ALL = "chakrakit.help_all"
+
+
+def explain_all(context: click.Context) -> None:
+    """Has the help of a context explain every option."""
+    context.meta[_ALL] = True
+
+
+def _print_all(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        explain_all(context)
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
 class GroupedCommand(click.Command):
     """A command whose help shows examples, its arguments, and its options under their headings."""
 
@@ -69,7 +88,12 @@ class GroupedCommand(click.Command):
     def __init__(self, name: str, parameters: Sequence[Parameter], help: str, **given: Any) -> None:
         self.options = {p.name: p.option for p in parameters}
         shown, self.examples = _without_examples(inspect.cleandoc(help))
-        super().__init__(name, params=[_parameter(p) for p in parameters], help=shown, **given)
+        made = [_parameter(p) for p in parameters]
+        if len(made) > _MANY:
+            text = "Explain every option and exit."
+            settings = {"is_flag": True, "is_eager": True, "expose_value": False}
+            made.append(click.Option(["--help-all"], callback=_print_all, help=text, **settings))
+        super().__init__(name, params=made, help=shown, **given)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line; where something is missing, says what it is and gives an example."""
@@ -107,10 +131,26 @@ class GroupedCommand(click.Command):
             elif record := parameter.get_help_record(ctx):
                 sections.setdefault(_heading(option), []).append(record)
         sections[OUTPUT] = sections.pop(OUTPUT, [])  # last
+        short = len(self.params) > _MANY and not ctx.meta.get(_ALL)
         for heading, rows in sections.items():
             if rows:
                 with formatter.section(heading):
-                    formatter.write_dl(rows)
+                    _write_rows(formatter, rows, _FIRST if short else len(rows))
+
+
+def _write_rows(
+    formatter: click.HelpFormatter, rows: Sequence[tuple[str, str]], explained: int
+) -> None:
+    """Explains the first options, and names the others where they are more than a few."""
+    if len(rows) <= explained + 2:
+        return formatter.write_dl(rows)
+    formatter.write_dl(rows[:explained])
+    names = ", ".join(row[0].split(" ")[0].rstrip(",") for row in rows[explained:])
+    text, indent = f"and {names}; --help-all explains them", " " * formatter.current_indent
+    import textwrap
+
+    whole = {"break_on_hyphens": False, "initial_indent": indent, "subsequent_indent": indent}
+    return formatter.write(textwrap.fill(text, formatter.width, **whole) + "\n")  # type: ignore[arg-type]
 
 
 def _without_examples(text: str) -> tuple[str, list[str]]:

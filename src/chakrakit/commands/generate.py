@@ -349,8 +349,8 @@ def _print(figures: Figures) -> None:
     if figures.blocks:
         b = figures.blocks
         out.print(
-            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above the "
-            f"mean, fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
+            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above "
+            f"the mean, fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
         )
     _print_sections(figures)
     _print_ranks(figures)

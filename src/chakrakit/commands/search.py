@@ -55,7 +55,11 @@ GPUS = Option(
     metavar="N[,N…]",
     parse=numbers_of,
 )
-MACHINE = Option("A preset gets as many nodes as the devices need.", metavar="NAME_OR_FILE")
+MACHINE = Option(
+    "A preset gets as many nodes as the devices need. With --serve several may be given, as in "
+    "dgx-h100,dgx-h200: the cheapest is found.",
+    metavar="NAME_OR_FILE",
+)
 
 
 class SearchSettings(ProgressOption, total=False):
@@ -116,7 +120,9 @@ class PlanAxes(TypedDict, total=False):
     """What may be chosen for training alone."""
 
     cp: Annotated[Sequence[int], Numbers("Context-parallel ranks.", ())]
-    micro_batch: Annotated[Sequence[int], Numbers("Sequences of a micro-batch.", ())]
+    micro_batch: Annotated[
+        Sequence[int], Numbers("Sequences of a micro-batch; else those up to 8.", ())
+    ]
     data: Annotated[Sequence[str], Words("Kinds of data parallelism.", ())]
     recompute: Annotated[Sequence[str], Words("What is computed again.", ())]
     schedule: Annotated[Sequence[str], Words("Schedules of the pipeline.", ())]
@@ -298,14 +304,16 @@ def search_service(
 ) -> FoundService:
     """Find the cheapest plan, pools and batch limits that serve a stream within a level."""
     from chakrakit.commands.results import FoundService
-    from chakrakit.exploration.search import SERVING, search_serving, write_configurations
+    from chakrakit.exploration.search import SERVING, search_serving_on, write_configurations
     from chakrakit.serving.results import ServiceLevel, write_run
 
     requests, slo, output = options["requests"], options["slo"], options["output"]
     if requests is None or slo is None:
         raise ConfigError("--serve needs --requests and --slo, such as --slo ttft=500,tpot=50")
     settings = {"engine": options["engine"], "attain": options["attain"], **_common(options)}
-    result, serving = search_serving(model, _counts(gpus), machine, requests, slo, **settings)
+    result, serving = search_serving_on(
+        model, _counts(gpus), words_of(machine), requests, slo, **settings
+    )
     if output is not None:
         served = serving.served(ServiceLevel.parse(slo), record_steps=True)
         write_run(served, Path(output), serving.card())
@@ -536,6 +544,7 @@ def print_served(result: ServingSearchResult) -> None:
     )
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
     lines = [
+        *(f"not on {name}: {why}" for name, why in result.refused.items()),
         "TTFT and TPOT are those that the share of requests which --attain asks for stays within",
         *(f"{name}: {plan.why}" for name, plan in plans),
         f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "

@@ -232,7 +232,7 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         return [
             _change_table("operators", self.operators),
             _change_table("modules", self.modules),
-            _alike_groups(_change_table("groups", self.groups)),
+            _change_table("groups", self.groups),
         ]
 
 
@@ -252,18 +252,18 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
         if c.change != "same"
     ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
-    return Table.of(f"{title} per step", head, rows)
+    return _with_alike_in_one(Table.of(f"{title} per step", head, rows))
 
 
-_NUMBERED = re.compile(r"(?P<type>\S+) (?P<role>.*?)(?P<number>\d+)$")
+_NUMBERED = re.compile(r"(?P<name>.*\D)(?P<number>\d+)$")
 
 
-def _alike_groups(table: Table) -> Table:
-    """The table with one row for all groups of a role, by number, that did the same in the same time."""
+def _with_alike_in_one(table: Table) -> Table:
+    """The table with one row for all of a name but for its number that did the same in the same time."""
     numbers: dict[tuple[Cell, ...], list[int]] = {}
     for name, *figures in table.rows:
         part = _NUMBERED.match(str(name))
-        key = (f"{part['type']} {part['role']}" if part else str(name), *figures)
+        key = (part["name"] if part else str(name), *figures)
         numbers.setdefault(key, []).extend([int(part["number"])] if part else [])
     rows = [
         (f"{name}{stretches(sorted(alike))}" if alike else name, *figures)
@@ -619,7 +619,10 @@ _RUNGS = (
 
 
 def _notes(a: Analysis, b: Analysis) -> list[str]:
-    notes = [f"{side}: {n}" for side, x in (("A", a), ("B", b)) for n in x.notes]
+    both = [note for note in a.notes if note in b.notes]
+    notes = [f"A and B: {note}" for note in both]
+    for side, x in (("A", a), ("B", b)):
+        notes += [f"{side}: {note}" for note in x.notes if note not in both]
     if len(a.ranks) != len(b.ranks):
         notes.append(
             f"A has {counted(len(a.ranks), 'rank')} and B {len(b.ranks)}; sums are per rank"

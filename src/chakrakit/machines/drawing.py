@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.machines.device import show_bandwidth, show_bytes, show_time
+from chakrakit.machines.device import show_bandwidth, show_time
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine, preset_names
 from chakrakit.results import Result
@@ -140,7 +140,7 @@ def draw(machine: Machine) -> str:
         if count:
             rate = f", {d.peak_rate('bf16') / 1e12:g} TFLOP/s bf16" if d.peak else ""
             memory = (
-                f", {show_bytes(d.memory)} at {show_bandwidth(d.memory_bandwidth)}"
+                f", {d.memory / 1e9:.4g} GB at {show_bandwidth(d.memory_bandwidth)}"
                 if d.memory
                 else ""
             )

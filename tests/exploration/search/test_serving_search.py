@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.search import ServingSearchResult, search_serving
+from chakrakit.exploration.search import ServingSearchResult, search_serving, search_serving_on
 from chakrakit.exploration.search.serving_search import serving_space
 from chakrakit.machines import load_machine
 from chakrakit.serving import serving_of
@@ -119,3 +119,18 @@ def test_a_way_that_falls_behind_the_stream_is_not_the_best() -> None:
     assert late
     assert all("behind the stream" in plan.why for plan in late)
     assert max(plan.output_tokens_per_s for plan in late) < result.best.output_tokens_per_s
+
+
+def test_of_several_machines_the_cheapest_that_serves_is_found() -> None:
+    """An L40S costs less than an H100; 16 GB have no room for the model."""
+    stream, fixed = "poisson{rate=2,n=5,prompt=64,output=8}", {"tp": [1], "pools": ["together"]}
+    given = (["dgx-h100", "l40s-pcie", "tpu-v5e"], stream, "ttft=2000,tpot=90")
+    result, _ = search_serving_on("llama-3.1-8b", [1], *given, fixed=fixed)
+    assert (result.machine, result.best.machine) == ("l40s-pcie", "l40s-pcie")
+    elsewhere = result.runners_up[0]
+    assert elsewhere.machine == "dgx-h100"
+    more = elsewhere.price_per_hour - result.best.price_per_hour
+    assert elsewhere.why == f"the best on dgx-h100: ${more:,.2f} more an hour"
+    assert "no way to serve with up to 1 devices" in result.refused["tpu-v5e"]
+    with pytest.raises(ConfigError, match="did you mean 'dgx-h200'"):
+        search_serving_on("llama-3.1-8b", [1], ["dgx-h100", "dgx-h20"], stream, "ttft=2000")

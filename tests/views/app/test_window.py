@@ -33,6 +33,19 @@ def test_a_window_holds_the_slices_with_names_and_kinds(client, two_ranks):
     assert not any(copies)
 
 
+def test_waits_are_apart_in_the_strip_once_the_run_is_analyzed(client, two_ranks):
+    """Rank 0 comes to the sum at 10 µs, rank 1 at 30: 20 of its 40 µs are waiting for a late rank."""
+    ask = client(two_ranks)
+    ask.session.sides[0].findings.wait()
+    window = {"from": 0, "to": 60_000, "width": 60, "first": 0, "last": 2}
+    compute, communication, copies, late, bubble = ask("window", rank=0, **window)["strip"]
+    assert compute == [255] * 10 + [0] * 40 + [255] * 5 + [0] * 5
+    assert late == [0] * 10 + [255] * 20 + [0] * 30
+    assert communication == [0] * 30 + [255] * 20 + [0] * 10
+    assert not any(copies)
+    assert not any(bubble)
+
+
 @pytest.mark.slow
 def test_all_slices_of_a_recording_are_somewhere_at_full_zoom(client, pipeline):
     """Windows side by side, small enough that nothing is summed, show every row that ran once."""

@@ -15,6 +15,7 @@ from chakrakit.exploration.search.serving_search import (
     ServingPlan,
     ServingSearchResult,
     search_serving,
+    search_serving_on,
 )
 from chakrakit.exploration.search.space import space_of, workloads
 
@@ -32,6 +33,7 @@ __all__ = [
     "search",
     "search_script",
     "search_serving",
+    "search_serving_on",
     "space_of",
     "workloads",
     "write_configurations",

@@ -149,6 +149,8 @@ class ServingPlan(Result, msgspec.Struct, kw_only=True):
     price_per_million_tokens: float
     why: str = ""
     """Why it lost to the best; of the best, what bounds it."""
+    machine: str = ""
+    """Whose devices, where several machines were given."""
 
     @property
     def engines(self) -> str:
@@ -164,7 +166,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
 
     best: ServingPlan
     runners_up: list[ServingPlan]
-    """Other layouts with as many devices that meet the level, then the nearest that do not."""
+    """The best on other machines; other layouts with as many devices that meet the level, then the nearest
+    that do not."""
     served: int
     """Candidates that were served, to the end or until they could not meet the level any more."""
     given_up: int
@@ -181,6 +184,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     """The model, and the precision in which it is served."""
     stopped: bool = False
     """Whether it was interrupted: the best of what had been looked at by then."""
+    refused: dict[str, str] = {}
+    """Of several machines those that cannot serve it, and why."""
 
     def picture(self) -> Bars:
         """Throughput of each way."""
@@ -295,6 +300,68 @@ def search_serving(
         stopped=search.stopped,
     )
     return result, serving
+
+
+Found = tuple[ServingSearchResult, ServingSession]
+
+
+def search_serving_on(
+    model: str,
+    gpus: Sequence[int],
+    machines: Sequence[str],
+    requests: Any,
+    slo: str,
+    **settings: Any,
+) -> Found:
+    """The cheapest way on any of several machines: by price where all have one, else by devices."""
+    for machine in machines:
+        load_machine(machine_for(machine, max(_counts(gpus))))  # misspelled, it is refused at once
+    found: list[Found] = []
+    refused: dict[str, str] = {}
+    for machine in machines:
+        try:
+            found.append(search_serving(model, gpus, machine, requests, slo, **settings))
+        except ConfigError as error:
+            refused[machine] = str(error)
+        if found and found[-1][0].stopped:
+            break
+    if not found:
+        raise ConfigError("; ".join(f"{name}: {why}" for name, why in refused.items()))
+    result, serving = _cheapest_machine(found)
+    return msgspec.structs.replace(result, refused=refused), serving
+
+
+def _cheapest_machine(found: list[Found]) -> Found:
+    """The result with the cheapest best way, and the best of the others among its runners-up."""
+    if len(found) == 1:
+        return found[0]
+    for result, _ in found:
+        for plan in (result.best, *result.runners_up):
+            plan.machine = result.machine
+    priced = all(result.best.price_per_hour for result, _ in found)
+
+    def cost(one: Found) -> tuple[float, float]:
+        best = one[0].best
+        return (best.price_per_hour if priced else best.devices), -best.slack
+
+    (result, serving), *others = sorted(found, key=cost)
+    elsewhere = [other.best for other, _ in others]
+    for plan, (other, _) in zip(elsewhere, others, strict=True):
+        plan.why = _dearer(plan, result.best, priced)
+        result.served += other.served
+        result.given_up += other.given_up
+        result.over_memory += other.over_memory
+        result.stopped |= other.stopped
+    result.runners_up = [*elsewhere, *result.runners_up]
+    return result, serving
+
+
+def _dearer(plan: ServingPlan, best: ServingPlan, priced: bool) -> str:
+    """What the best way on another machine costs more."""
+    if priced:
+        more = plan.price_per_hour - best.price_per_hour
+        return f"the best on {plan.machine}: ${more:,.2f} more an hour"
+    return f"the best on {plan.machine}: {plan.devices - best.devices} more devices; prices are not all known"
 
 
 def _checked_level(slo: str, attain: float) -> ServiceLevel:

@@ -7,8 +7,8 @@ from typing import Any
 
 from chakrakit.trace.sets.card import Card, footprint_of
 
-_DIVIDED = ("dp", "tp", "pp", "cp", "ep")
-"""Fields of a plan that say into how many parts work is divided."""
+_DIVIDED = ("dp", "tp", "pp", "cp", "ep", "replicas", "prefill", "decode")
+"""Fields of a plan, or of the engines that serve, that say into how many parts work is divided."""
 
 
 def subject_of(card: Card) -> dict[str, str]:
@@ -16,8 +16,9 @@ def subject_of(card: Card) -> dict[str, str]:
     settings = card.settings
     texts = {
         "model": _text(_part(settings, "model").get("name") or settings.get("model")),
-        "plan": _plan(_part(settings, "plan")),
+        "plan": _plan(_part(settings, "plan") or _part(settings, "layout")),
         "batch": _batch(_part(settings, "step")),
+        "requests": f"{_whole(settings.get('requests')):,}" if settings.get("layout") else "",
         "precision": _precision(_part(settings, "model"), _part(settings, "step")),
         "machine": _text(settings.get("machine")),
         "device": _text(settings.get("device")),

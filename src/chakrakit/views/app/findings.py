@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import ChakraError
 from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.lod import SliceLine
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", bound=np.integer)
 _PIECE = 50_000
 """Segments that are converted at a time: some 5 ms."""
+_NEVER = Intervals.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
 _ONE_AT_A_TIME = threading.Lock()
 """Two analyses at once would end no earlier; and msgspec 0.22 crashes where two threads meet a type first."""
 
@@ -37,7 +39,14 @@ class AnalyzedRun:
 
     def prepared(self) -> AnalyzedRun:
         """Itself, with all that a window needs already made: else the next move would wait for it."""
-        _ = self.whats, self._borders, self._lines, self._path_rows, self._waits
+        _ = (
+            self.whats,
+            self._borders,
+            self._lines,
+            self._path_rows,
+            self._waits,
+            self._waiting_times,
+        )
         return self
 
     @cached_property
@@ -117,6 +126,28 @@ class AnalyzedRun:
         known, nanos = waits
         at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
         return np.where(known[at] == rows, nanos[at], 0)
+
+    def waiting_times(self, rank: int) -> tuple[Intervals, Intervals]:
+        """When a rank only waited for late ranks, and when for messages, in ns of the run.
+
+        While other communication moves bytes, nobody waits.
+        """
+        return self._waiting_times.get(self.stand_in(rank), (_NEVER, _NEVER))
+
+    @cached_property
+    def _waiting_times(self) -> dict[int, tuple[Intervals, Intervals]]:
+        matched = self.rows.matched
+        moves = matched.start + np.maximum(matched.wait, 0)
+        order = np.argsort(matched.rank, kind="stable")
+        ranks, first = np.unique(matched.rank[order], return_index=True)
+        out = {}
+        for rank, part in zip(ranks.tolist(), np.split(order, first[1:]), strict=False):
+            busy = Intervals.of(moves[part], matched.end[part])
+            late = matched.collective[part]
+            kinds = (Intervals.of(matched.start[part[k]], moves[part[k]]) for k in (late, ~late))
+            for_ranks, for_messages = (waits - busy for waits in kinds)
+            out[rank] = for_ranks, for_messages
+        return out
 
     @cached_property
     def _waits(self) -> dict[int, tuple[I64, I64]]:

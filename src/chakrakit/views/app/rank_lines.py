@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from chakrakit.arrays import I8, I32, I64
 from chakrakit.insight.rank import RankView, RowKind, Track, Tracks, tracks_of
 from chakrakit.trace.timing import Intervals
 from chakrakit.views.app import request_rows
-from chakrakit.views.app.lod import SliceLine, TimeWindow
+from chakrakit.views.app.lod import SliceLine
 
 _DEEPEST = 200
 """Rows nested deeper than this are not drawn: each depth is a line on the screen and in every answer."""
@@ -51,11 +52,6 @@ class RankLines:
     def bytes(self) -> int:
         """About how much memory this takes: 48 bytes a row."""
         return 48 * self.nodes
-
-    def busy(self, window: TimeWindow) -> list[I64]:
-        """For each kind of STRIP, how many ns of each part of the window it fills."""
-        a, b = window.borders[:-1], window.borders[1:]
-        return [kind.share_of(a, b) for kind in self.strip]
 
     def row_at(self, track: int, depth: int, moment: int) -> int:
         """The row of a line that is nearest to a time."""
@@ -133,6 +129,16 @@ def _track_lines(view: RankView, tracks: Tracks) -> list[TrackLines]:
 def _line(tracks: Tracks, codes: I8, at: I64 | slice) -> SliceLine:
     row = tracks.row[at]
     return SliceLine(tracks.start[at], tracks.end[at], row.astype(np.int32), codes[row])
+
+
+def with_waits(strip: list[Intervals], waits: Iterable[Intervals]) -> list[Intervals]:
+    """A strip whose communication is less what each of `waits` holds of it, and these parts."""
+    compute, talk, copies = strip
+    parts = []
+    for waiting in waits:
+        parts.append(talk & waiting)
+        talk = talk - waiting
+    return [compute, talk, copies, *parts]
 
 
 def strip_of(view: RankView, origin: int) -> list[Intervals]:

@@ -286,7 +286,8 @@ def _side_summary(side: ShownRun) -> dict[str, Any]:
 
 def _unbroken(label: str, text: str) -> str:
     """A label and the first word of its text, which no line of the page parts."""
-    return f"{label}\N{NO-BREAK SPACE}{text}".strip() if label else text
+    whole = label.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{whole}\N{NO-BREAK SPACE}{text}".strip() if label else text
 
 
 def _fold_text(side: ShownRun, fold: Fold) -> str:

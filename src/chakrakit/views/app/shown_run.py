@@ -15,9 +15,10 @@ from typing import Any, Generic, TypeVar
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.figures import Figure, figures_of
 from chakrakit.views.app.findings import BackgroundAnalysis
-from chakrakit.views.app.rank_lines import RankLines, lines_of
+from chakrakit.views.app.rank_lines import RankLines, lines_of, with_waits
 
 Value = TypeVar("Value")
 
@@ -133,6 +134,7 @@ class ShownRun:
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
         self._figures: Recent[list[Figure]] = Recent(making, _FIGURES)
+        self._strips: Recent[list[Intervals]] = Recent(making, _FIGURES)
         self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
         self._worker = TaskThread()
 
@@ -186,6 +188,17 @@ class ShownRun:
         """What the run says of a rank over time; ranks that are alike have one account of it."""
         first = self.alike(rank)[0]
         return self._figures.get(first, lambda: figures_of(self.run, first, self.origin))
+
+    def strip(self, rank: int) -> list[Intervals]:
+        """When each kind of STRIP is at work; late ranks and bubbles are kinds of it once they are known."""
+        lines, analyzed = self.lines(rank), self.findings.analyzed
+        if analyzed is None:
+            return lines.strip
+        times = [
+            Intervals(waits.start - self.origin, waits.end - self.origin)
+            for waits in analyzed.waiting_times(rank)
+        ]
+        return self._strips.get(self.alike(rank)[0], lambda: with_waits(lines.strip, times))
 
     @property
     def is_small(self) -> bool:

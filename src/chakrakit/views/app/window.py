@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64
+from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.findings import AnalyzedRun
 from chakrakit.views.app.lod import SliceLine, TimeWindow
 from chakrakit.views.app.rank_lines import RankLines
@@ -55,7 +56,7 @@ def rank_window(
         "span": lines.span,
         "step": window.step,
         "figures": [f.highest(window) for f in side.figures(rank)],
-        "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
+        "strip": [_filled(kind, window) for kind in side.strip(rank)],
         "lines": drawn,
         "names": names.texts,
         "path": _path(side, rank, window, analyzed) if analyzed else None,
@@ -102,6 +103,12 @@ def _line(
         "most": detail.code.tolist(),
         "count": detail.count.tolist(),
     }
+
+
+def _filled(kind: Intervals, window: TimeWindow) -> list[int]:
+    """How much of each part of the window these times fill."""
+    a, b = window.borders[:-1], window.borders[1:]
+    return _shares(kind.share_of(a, b), b - a)
 
 
 def _shares(busy: I64, length: I64) -> list[int]:

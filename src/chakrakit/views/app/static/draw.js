@@ -5,8 +5,8 @@ import { tickText } from "./format.js";
 
 const DIM = 0.22;
 const FIGURE_COLORS = { "bytes/s": "communication", W: "synchronization", tokens: "copy", requests: "compute" };
-const STRIP_NAMES = ["compute", "communication", "copy"];
-const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc"]; // beside the colors of differences
+const STRIP_NAMES = ["compute", "communication", "copy", "late ranks", "bubble"];
+const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc", "#e3e7eb", "#e3e7eb"]; // beside the colors of differences
 
 export class Picture {
   constructor(painter, { width, height, top, rows, pinned, band, data, session, theme, edges, selection, extent }) {

@@ -27,8 +27,10 @@ export function layout(session, known) {
     if (!found) return add({ type: "wait", side, rank, key, label: "reading …" }, LINE + PAD);
     if (!found.tracks.length) add({ type: "wait", side, rank, key, label: "nothing ran" }, LINE + PAD);
     if (found.too_deep) add({ type: "wait", side, rank, key, label: `${found.too_deep.toLocaleString("en")} nodes nested too deep` }, LINE + PAD);
+    const tracks = (host) => found.tracks.forEach((track, number) => { if (track.host === host) add(...trackRow(side, rank, found, number)); });
+    tracks(false); // what the device does, its figures, and then threads and requests, of which there are many
     found.figures.forEach((_, number) => add(...figureRow(side, rank, found, number)));
-    found.tracks.forEach((_, number) => add(...trackRow(side, rank, found, number)));
+    tracks(true);
   };
   folds(session).forEach(({ side, fold: [first, count, text] }) => addRank(side, first, text, count));
   return { rows, pinned, band, height: y };

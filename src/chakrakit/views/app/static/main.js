@@ -170,6 +170,7 @@ class App {
       if (sides.every((side) => side.state === "done")) {
         this.analyzed = true;
         this.timeline.data.version += 1;
+        if (this.timeline.overviewKey) this.timeline.overview();
         this.timeline.redraw();
         say("");
       } else if (!state.path || sides.some((side) => side.error)) return;
