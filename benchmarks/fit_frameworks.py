@@ -35,8 +35,8 @@ MOST_GPUS = 512
 """Larger rows take minutes to simulate."""
 PEER = 5
 """The reason of rows that waited for a peer."""
-EACH_US = range(0, 120, 10)
-"""Times of a host for an operation that are tried."""
+EACH_US = range(10, 120, 10)
+"""Times of a host for an operation that are tried; none launches one for nothing."""
 EXPERT_US = range(0, 80, 4)
 """Times of a host for an expert's product that are tried."""
 EXPERTS = np.arange(1.0, 2.4, 0.1).round(1).tolist()

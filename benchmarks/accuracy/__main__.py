@@ -22,6 +22,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from claim import MissingDataError  # noqa: E402
 
+from chakrakit.errors import ChakraError  # noqa: E402
+
 CLAIMS = sorted(p.stem for p in HERE.glob("*.py") if "\ndef measure(data: Path)" in p.read_text())
 """Files that measure a claim; scripts that run by themselves are not part of the page."""
 ORDER = (
@@ -54,27 +56,33 @@ their absolute values, and "90 %" is the 90th percentile of those.
 
 
 def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
-    """Writes the page, or some sections of it, as each is measured; 1 where a table is missing."""
+    """Writes the page, or some sections of it, as each is measured; 1 where one cannot be."""
     names = [n for n in (*ORDER, *(c for c in CLAIMS if c not in ORDER)) if n in CLAIMS]
     if unknown := sorted(set(only) - set(names)):
         print(f"no sections {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
         return 1
     head, sections = _parts(Path(output).read_text()) if Path(output).exists() else (HEAD, {})
     asked = [n for n in names if not only or n in only]
-    try:
-        for name, section in _all_measured(asked, Path(data)):
+    failed = False
+    for name, section in _all_measured(asked, Path(data)):
+        if isinstance(section, str):
             sections[import_module(name).TITLE] = section
             titles = [import_module(n).TITLE for n in names]
             page = [head if only else HEAD, *(sections[t] for t in titles if t in sections)]
             Path(output).write_text("\n".join(page))
-    except MissingDataError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        else:
+            print(f"{name}: {section}", file=sys.stderr, flush=True)
+            failed = True
+            if isinstance(section, MissingDataError):
+                break
+    return int(failed)
 
 
-def _all_measured(names: list[str], data: Path) -> Iterator[tuple[str, str]]:
-    """These sections by name, as many at a time as the environment's JOBS says: one by default."""
+def _all_measured(names: list[str], data: Path) -> Iterator[tuple[str, str | Exception]]:
+    """These sections by name, as many at a time as the environment's JOBS says: one by default.
+
+    A section that fails is its error, and does not end the others.
+    """
     if (jobs := int(os.environ.get("JOBS") or 1)) == 1:
         yield from ((name, _measured(name, data)) for name in names)
         return
@@ -85,17 +93,17 @@ def _all_measured(names: list[str], data: Path) -> Iterator[tuple[str, str]]:
             yield from done.result()
 
 
-def _group(names: list[str], data: Path) -> list[tuple[str, str]]:
+def _group(names: list[str], data: Path) -> list[tuple[str, str | Exception]]:
     return [(name, _measured(name, data)) for name in names]
 
 
-def _measured(name: str, data: Path) -> str:
-    """A section of the page; says on standard error how long it took."""
+def _measured(name: str, data: Path) -> str | Exception:
+    """A section of the page, or why there is none; says on standard error how long it took."""
     claim, began, worked = import_module(name), time.monotonic(), time.process_time()
     try:
         section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
-    except MissingDataError as error:
-        raise MissingDataError(f"{name}: {error}") from None
+    except (MissingDataError, ChakraError, OSError) as error:
+        return error
     took, cpu = time.monotonic() - began, time.process_time() - worked
     print(f"{name}: {took:.0f} s, {cpu:.0f} s of CPU", file=sys.stderr, flush=True)
     return section
