@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.machines.device import clocks_of
 from chakrakit.operators import Count
 from chakrakit.published import seconds_of
 from chakrakit.published.communication import a58_relay_free as relay
-from chakrakit.published.devices import a04_power_caps as power
 from chakrakit.published.devices import b17_apex4 as apex
 from chakrakit.published.devices.b05_lossy_training_data import training
 from chakrakit.published.devices.decode_power import ROWS, MeasuredSetting, host_time, measured
+from chakrakit.published.devices.decode_step import run as run_step
 from chakrakit.published.devices.edge_split import NETWORKS
 from chakrakit.published.kernels.a41_cstencil import HOP, ITERATIONS, LINK, PLACES, a_point
 from chakrakit.published.kernels.a41_cstencil import measure as measure_stencil
@@ -38,10 +39,10 @@ def test_a_host_binds_where_an_eager_step_takes_much_longer_than_its_graph():
 
 
 def test_a_step_takes_the_longer_of_host_and_device():
-    eager, free = {"model": "1b", "batch": 1, "how": "eager"}, power.clocks_of((), None)
-    device = power.run(eager, free, 0, 0.0)
-    assert power.run(eager, free, 0, 0.5 * device[0] * 1e3) == device
-    seconds, joules = power.run(eager, free, 0, 10.0)
+    eager, free = {"model": "1b", "batch": 1, "how": "eager"}, clocks_of((), None)
+    device = run_step(eager, free, 0, 0.0)
+    assert run_step(eager, free, 0, 0.5 * device[0] * 1e3) == device
+    seconds, joules = run_step(eager, free, 0, 10.0)
     assert seconds == pytest.approx(10e-3, rel=0.02)
     assert joules / seconds < 0.5 * device[1] / device[0]
 
@@ -57,8 +58,8 @@ def test_given_decode_steps_are_predicted_within_a_tenth_in_time_and_power():
 
 def _errors(row: MeasuredSetting) -> tuple[float, float]:
     case = {"model": row.model, "batch": row.batch, "how": row.how}
-    clocks = power.clocks_of([row.mhz] if row.mhz else (), None)
-    seconds, joules = power.run(case, clocks, 0, host_time(case, row.mhz))
+    clocks = clocks_of([row.mhz] if row.mhz else (), None)
+    seconds, joules = run_step(case, clocks, 0, host_time(case, row.mhz))
     return seconds * 1e3 / row.ms - 1, joules / seconds / row.watts - 1
 
 
