@@ -24,11 +24,12 @@ TEXT = """\
 The 90 % intervals that results print come from residuals of rows that nothing was fitted on: products,
 attention and decoding of ai-dynamo/aiconfigurator 095f58a (on carried profiles with corrections fitted on
 every other row), operators recorded on one H200, NCCL on 4 GPUs and in sizes that a fit on the others leaves
-out, published serving and training rows. Here every second row gives the intervals and the others are
-counted. A kernel's group is its rung, kind, size, whether it lies outside of what was measured, and system;
-groups with fewer than 20 rows are part of a wider one. Between nodes nothing but DeepEP's exchange was
-measured: its error on 8 nodes by fits on 1 and 2 stands for all collectives there, in both directions, and
-results say "modelled, not measured". A host that launches kernels at modelled costs has the residuals of
-captured programs that launches bound, measured on one H200 in several sessions. `pair` is what one published
-step is off more than another, which counts for the part of two steps that differs. Tests fail where less than
-80 % of 20 rows or more are within, by this table and by a sample of the rows themselves."""
+out, published serving and training rows. Here one half of the rows, drawn at random, gives the intervals and
+the other is counted, ten times over. A kernel's group is its rung, kind, size, whether it lies outside of
+what was measured, and system; groups with fewer than 20 rows are part of a wider one. Between nodes nothing
+but DeepEP's exchange was measured: its error on 8 nodes by fits on 1 and 2 stands for all collectives there,
+in both directions, and results say "modelled, not measured". A host that launches kernels at modelled costs
+has the residuals of captured programs that launches bound, measured on one H200 in several sessions. `pair`
+is what one published step is off more than another, which counts for the part of two steps that differs.
+Tests fail where less than 80 % of 20 rows or more are within, by this table and by a sample of the rows
+themselves."""

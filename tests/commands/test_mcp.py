@@ -6,15 +6,19 @@ import asyncio
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import chakrakit as ck
+from support.commands import chakra
 
 mcp = pytest.importorskip("mcp", reason="pip install 'chakrakit[mcp]'")
 
@@ -171,3 +175,42 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(served: Path) -> No
 
     with pytest.raises(ck.ConfigError, match="outside of the served folder"):
         Folder(served).path("away/other")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_told_to_end_ends_while_its_client_is_silent(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-m", "chakrakit", "mcp", str(tmp_path)]
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+    }}  # fmt: skip
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(begin).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline()
+        server.send_signal(number)
+        try:
+            assert server.wait(60) == 128 + number
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize(("told", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_what_reads_standard_input_does_not_hold_up_the_end(
+    told: BaseException, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_how: str) -> None:
+        raise told
+
+    def leave(status: int) -> None:
+        left.append(status)
+
+    left: list[int] = []
+    monkeypatch.setattr("chakrakit.commands.mcp.server_of", lambda *_: SimpleNamespace(run=run))
+    monkeypatch.setattr("chakrakit.commands.mcp.leave", leave)
+    chakra("mcp", str(tmp_path))
+    assert left == [code]

@@ -115,7 +115,7 @@ def group(debug: bool) -> None:
     """
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """Ends the process after what is to be done at its end, without tearing libraries down.
 
     Right after an error Arrow's threads may still be starting; the destructors of an ordinary end would then
@@ -166,7 +166,7 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         elif not isinstance(error, BrokenPipeError):
             click.echo(f"error: {_said(error)}", err=True)
         if argv is None and threading.active_count() == 1:
-            _leave(2)
+            leave(2)
         sys.exit(2)
 
 

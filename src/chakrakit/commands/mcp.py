@@ -6,6 +6,7 @@ Nothing is written unless the server was started with `--write`, and no path out
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -16,6 +17,7 @@ import click
 import msgspec
 
 import chakrakit as ck
+from chakrakit.commands import leave
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.options import Option, Positional
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
@@ -218,4 +220,9 @@ def command(
             "command themselves: see chakra mcp --help.",
             err=True,
         )
-    server.run("stdio")
+    try:
+        server.run("stdio")
+    except KeyboardInterrupt:
+        leave(128 + signal.SIGINT)
+    except SystemExit as told:  # the thread that reads standard input would hold up an ordinary end
+        leave(told.code if isinstance(told.code, int) else 1)

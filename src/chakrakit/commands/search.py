@@ -120,7 +120,9 @@ class PlanAxes(TypedDict, total=False):
     """What may be chosen for training alone."""
 
     cp: Annotated[Sequence[int], Numbers("Context-parallel ranks.", ())]
-    micro_batch: Annotated[Sequence[int], Numbers("Sequences of a micro-batch.", ())]
+    micro_batch: Annotated[
+        Sequence[int], Numbers("Sequences of a micro-batch; else those up to 8.", ())
+    ]
     data: Annotated[Sequence[str], Words("Kinds of data parallelism.", ())]
     recompute: Annotated[Sequence[str], Words("What is computed again.", ())]
     schedule: Annotated[Sequence[str], Words("Schedules of the pipeline.", ())]

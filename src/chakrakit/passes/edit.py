@@ -13,7 +13,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I32, I64, Mask
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.device import MOST_NS
+from chakrakit.machines.device import MOST_NS, measured_rows
 from chakrakit.passes.base import (
     NodeSelection,
     Pass,
@@ -145,6 +145,14 @@ class Edit(Pass):
         """Returns the edited traces; selecting nothing is an error."""
         traces = with_run_times(traces)
         rows_of_bodies = self.rows(traces, map(traces.body_at, range(traces.body_count)))
+        self._refuse_untimed(traces, rows_of_bodies)
+        return self._applied(traces, rows_of_bodies)
+
+    def scaled_at(self, traces: TraceSet, rows_of_bodies: list[I64]) -> TraceSet:
+        """The traces with these rows of their bodies scaled, whatever the fields select."""
+        return self._applied(traces, [EditedRows(rows, rows[:0]) for rows in rows_of_bodies])
+
+    def _applied(self, traces: TraceSet, rows_of_bodies: list[EditedRows]) -> TraceSet:
         bodies = [
             partial(self._edited, traces, i, edited_rows)
             for i, edited_rows in enumerate(rows_of_bodies)
@@ -169,6 +177,21 @@ class Edit(Pass):
         if not any(len(edited.rows) for edited in chosen):
             raise TraceError(f"{self}: no {self.on} node is selected; {_hint(traces, self.on)}")
         return chosen
+
+    def _refuse_untimed(self, traces: TraceSet, chosen: list[EditedRows]) -> None:
+        """Refuses work that has no time yet: a machine gives it one, in place of what an edit would write."""
+        untimed = False
+        for number, target in enumerate(chosen):
+            trace = traces.body_at(number)
+            if measured_rows(trace)[target.rows].any():
+                return
+            work = (trace.column("num_ops", 0) > 0) | (trace.column("tensor_size", 0) > 0)
+            untimed |= bool(work[target.rows].any())
+        if untimed:
+            raise TraceError(
+                f"{self}: what it selects has no times yet, since a machine times it; edit a simulated run "
+                "(`chakra simulate W --machine M -o RUN`), or time the work first with the pass recost"
+            )
 
     def _rows_of(self, trace: Trace) -> EditedRows:
         host = on_host(trace)

@@ -3,8 +3,9 @@
 import pytest
 
 from chakrakit.errors import ConfigError
+from chakrakit.exploration.search import search as search_plans
 from chakrakit.exploration.search import space_of, workloads
-from chakrakit.exploration.search.space import Space, workload_of
+from chakrakit.exploration.search.space import Space, refusals, workload_of
 from chakrakit.workloads.description import Decoder, Step
 from chakrakit.workloads.models import model_named
 
@@ -16,6 +17,20 @@ def test_degrees_divide_the_devices_and_fit_the_model():
     space = space_of(MODEL, [8], STEP, {})
     assert (space.tp, space.pp, space.cp, space.ep) == ([1, 2, 4], [1, 2, 4], [1], [1])
     assert space.micro_batch == [1, 2, 4, 8]
+
+
+def test_micro_batches_divide_the_batch():
+    """56 sequences on eight devices are seven a device: in one micro-batch, or in seven."""
+    assert space_of(MODEL, [8], Step(seq=128, global_batch=56), {}).micro_batch == [1, 2, 4, 7, 8]
+
+
+def test_a_search_without_a_plan_says_why():
+    """Seven devices divide neither four heads nor a batch of one, and there are four layers."""
+    step = Step(seq=128, global_batch=1)
+    reasons = refusals(space_of(MODEL, [7], step, {}), MODEL, step)
+    assert any("global_batch" in reason for reason in reasons)
+    with pytest.raises(ConfigError, match=r"no plan is feasible: .*global_batch"):
+        search_plans(MODEL, step, [7], "dgx-h100")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """A recording on a machine with another device than its own."""
 
+import re
+
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.machines import load_machine, recorded_on
 from chakrakit.trace.model import EdgeForm, TraceBuilder
 from chakrakit.trace.sets import Card, TraceSet
+from support.recorded import linked
 
 PRODUCT = {
     "op_type": "matmul",
@@ -151,3 +155,21 @@ def test_a_carried_recording_is_as_sure_as_what_bounds_it(gap_us):
     assert max(groups, key=lambda name: groups[name][0]).startswith(
         "kernel/" if gap_us == 5 else "host/"
     )
+
+
+def test_products_of_a_cpu_recording_take_the_time_of_kernels():
+    """Most of a CPU operator's time lies after the last row that it calls, which is a gap of its thread."""
+    run = linked("cnn_ddp_2")
+    products = r"aten::(addmm|mm|mkldnn_convolution|convolution_backward)$"
+    there = ck.simulate(run, "dgx-h100").run()
+    spent = dict.fromkeys(("here", "there"), 0)
+    for name, recorded in (("here", run), ("there", there)):
+        trace = recorded.trace(0)
+        named = np.array([bool(re.search(products, n)) for n in trace.names.to_pylist()])
+        spent[name] = int((recorded.end(0) - recorded.start(0))[named].sum()) * recorded.tick_ps
+    assert 0 < spent["there"] < 0.2 * spent["here"]
+
+
+def test_a_recording_whose_device_was_taken_away_says_that_its_times_are_kept():
+    hidden = ck.transform(recording("NVIDIA H200"), ["anonymize{key=k}"]).traces
+    assert any("no longer names" in note for note in seconds(hidden, "dgx-a100").notes)

@@ -5,7 +5,8 @@ import pytest
 
 import chakrakit
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, TraceError
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import Times, run_of
@@ -89,3 +90,28 @@ def test_a_run_whose_own_times_do_not_give_the_recording_back_says_so():
     (note,) = recorded(500).notes
     assert "with its own times the run takes 0.002 ms" in note
     assert recorded(500).makespan_ns == 2000
+
+
+def test_products_at_another_types_rate_are_said() -> None:
+    """A file that states bf16 alone gives fp32 products that rate, and the result says so."""
+    device = {"peak": {"bf16": "100 TFLOP/s"}, "memory_bandwidth": "1 TB/s"}
+    network = [{"topology": "switch", "size": 1, "bandwidth": "1 GB/s"}]
+    machine = parse_machine({"device": {"name": "mine", **device}, "network": network}, "m")
+    notes = {}
+    for dtype in ("bf16", "fp32"):
+        step = chakrakit.generate(model="llama3.1-8b", layers=1, seq=64, dtype=dtype).traces
+        notes[dtype] = chakrakit.simulate(step, machine).summary.notes
+    assert any("mine states no rate for fp32" in note for note in notes["fp32"])
+    assert not any("states no rate" in note for note in notes["bf16"])
+
+
+def test_edits_hold_for_work_that_has_times_and_are_refused_for_work_that_has_none() -> None:
+    step = chakrakit.generate(model="llama3.1-8b", layers=1, seq=4096).traces
+    for spelled in ("edit{scale=0.5, classes=[gemm]}", "recost{scale={gemm: 0.5}}"):
+        with pytest.raises(TraceError, match="has no times yet"):
+            chakrakit.transform(step, [spelled])
+    run = chakrakit.simulate(step, "dgx-h100").run()
+    faster = chakrakit.transform(run, ["edit{scale=0.5, classes=[gemm]}"]).traces
+    assert chakrakit.simulate(faster, "dgx-h100").summary.makespan_ns < 0.9 * run.makespan_ns
+    notes = chakrakit.simulate(faster, "dgx-h100", compute="roofline").summary.notes
+    assert any("--compute roofline replaces the times that edit{" in note for note in notes)

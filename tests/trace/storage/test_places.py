@@ -83,6 +83,15 @@ def test_nothing_there_is_refused_with_what_could_be(tmp_path):
         rank_files(tmp_path / "w")
 
 
+def test_a_name_that_is_misspelled_is_known(tmp_path):
+    for file in ("ethernet.0.et", "ethernet.1.et", "notes.txt"):
+        (tmp_path / file).write_bytes(b"")
+    with pytest.raises(ChakraError, match=r"beside it; did you mean 'ethernet'\? Or give a file"):
+        rank_files(tmp_path / "ethernt")
+    with pytest.raises(ChakraError, match=r"beside it; give a file"):
+        rank_files(tmp_path / "absent" / "ethernt")
+
+
 def test_groups_are_beside_unless_that_file_is_a_trace(tmp_path):
     (tmp_path / "groups.json").write_text('{"1": [0, 1]}')
     assert dict(groups_beside(tmp_path, "w")) == {"1": (0, 1)}

@@ -24,7 +24,7 @@ from chakrakit.exploration.search.searcher import (
     shares,
     why,
 )
-from chakrakit.exploration.search.space import space_of, workloads
+from chakrakit.exploration.search.space import refusals, space_of, workloads
 from chakrakit.machines import load_machine, parse_name
 from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.parallel import Progress, quiet
@@ -101,6 +101,8 @@ def search(
     used_method = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
     if used_method == "exhaustive":
         count, stopped = exhaust(searcher, workloads(space, model, step), runners, progress)
+        if not count:
+            raise ConfigError(f"no plan is feasible: {'; '.join(refusals(space, model, step)[:3])}")
     else:
         from chakrakit.exploration.search.space import sample
 

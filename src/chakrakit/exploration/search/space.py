@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
@@ -16,6 +17,8 @@ from chakrakit.workloads.program import WorkloadLayout
 
 LONG = 16384
 """Shorter sequences are not cut (cp is 1) unless the user asks, which keeps the space small."""
+LARGEST = 8
+"""The most sequences of a micro-batch that is tried unasked: larger ones rarely fit, and gain little."""
 _SCHEDULES = ("1f1b", "interleaved/2", "interleaved/4", "zb-h1")
 
 
@@ -65,14 +68,13 @@ def space_of(
     """The whole space of a model on so many devices; axes that are given are taken as they are."""
     layers, experts = getattr(model, "layers", 1), getattr(model, "experts", 0)
     degrees = sorted({d for n in gpus for d in range(1, n + 1) if n % d == 0})
-    least = min(gpus)
     axes: dict[str, Sequence[Any]] = {
         "tp": [d for d in degrees if d <= getattr(model, "heads", 1)],
         "pp": [d for d in degrees if d <= layers],
         "cp": [d for d in degrees if d <= 16 and step.seq >= LONG] or [1],
         "ep": [d for d in degrees if experts and experts % d == 0] or [1],
-        "micro_batch": [b for b in (1, 2, 4, 8) if b <= max(1, step.global_batch)],
-        "data": ["zero1", "fsdp"] if least > 1 or len(gpus) > 1 else ["ddp"],
+        "micro_batch": [b for b in range(1, LARGEST + 1) if step.global_batch % b == 0],
+        "data": ["zero1", "fsdp"] if max(gpus) > 1 else ["ddp"],
         "recompute": ["none", "selective", "full"],
         "schedule": list(_SCHEDULES),
     }
@@ -97,6 +99,14 @@ def workload_of(
     choice: Mapping[str, Any], space: Space, model: Model, step: Step
 ) -> Workload | None:
     """Returns the workload of one combination; None if it is infeasible or equal to another one."""
+    workload = _described(choice, space, model, step)
+    return None if workload is None or _refusal(workload) else workload
+
+
+def _described(
+    choice: Mapping[str, Any], space: Space, model: Model, step: Step
+) -> Workload | None:
+    """One combination as a workload, feasible or not; None if its degrees do not fill the devices."""
     ways = choice["tp"] * choice["pp"] * choice["cp"]
     if choice["gpus"] % ways or (choice["pp"] == 1 and choice["schedule"] != space.schedule[0]):
         return None
@@ -117,15 +127,27 @@ def workload_of(
         schedule=name,
         chunks=int(chunks or 1),
     )
-    workload = Workload(
-        model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"])
-    )
+    return Workload(model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"]))
+
+
+def _refusal(workload: Workload) -> str:
+    """Why a combination cannot be; "" where it can."""
     try:
         check(workload)
         WorkloadLayout(workload).schedule  # noqa: B018 - the schedule has rules of its own
-    except ConfigError:
-        return None
-    return workload
+    except ConfigError as refusal:
+        return str(refusal)
+    return ""
+
+
+def refusals(space: Space, model: Model, step: Step) -> list[str]:
+    """Why combinations cannot be, the commonest reasons first."""
+    reasons: Counter[str] = Counter()
+    for choice in itertools.product(*space.axes().values()):
+        described = _described(dict(zip(space.axes(), choice, strict=True)), space, model, step)
+        if described is not None and (reason := _refusal(described)):
+            reasons[reason] += 1
+    return [reason for reason, _ in reasons.most_common()]
 
 
 # --- sampling a large space with Optuna ---------------------------------------------------------

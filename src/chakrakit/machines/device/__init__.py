@@ -21,7 +21,7 @@ from chakrakit.machines.device.ladder import (
     rung_of,
     rungs_differ,
 )
-from chakrakit.machines.device.launchers import Launchers, operations_of
+from chakrakit.machines.device.launchers import Launchers, operations_of, operators_of
 from chakrakit.machines.device.power import (
     PICO,
     Activity,
@@ -133,6 +133,7 @@ __all__ = [
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
+    "operators_of",
     "packaged_profile",
     "parse",
     "picoseconds",

@@ -94,8 +94,22 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         rate = figure_for(self.peak, dtype)
         if rate is not None:
             return rate
-        usual = [self.peak[name] for name in get_args(WorkingType) if name in self.peak]
-        return usual[0] if usual else max(self.peak.values(), default=0.0)
+        return self.peak.get(self._usual_type, 0.0)
+
+    def rate_gap(self, dtype: str) -> str:
+        """Whose rate products of a dtype get for want of their own, as a sentence; "" where there is one."""
+        if not self.peak or figure_for(self.peak, dtype) is not None:
+            return ""
+        return (
+            f"device {self.name} states no rate for {dtype_name(dtype)}: its products are given that of "
+            f"{self._usual_type}; add it to `peak` in a machine file"
+        )
+
+    @property
+    def _usual_type(self) -> str:
+        """The type whose rate stands for those that the device does not state."""
+        usual = [name for name in get_args(WorkingType) if name in self.peak]
+        return usual[0] if usual else max(self.peak, key=self.peak.__getitem__, default="")
 
 
 def read_device(text: DeviceText, where: str) -> Device:

@@ -8,7 +8,7 @@ what generated rows say, see generated.py). An operator may launch several kerne
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,17 +63,38 @@ def operations_of(trace: Trace) -> list[LaunchedOperation]:
 
 
 def operators_of(trace: Trace) -> list[LaunchedOperation]:
-    """The innermost operators of the host that compute something, each with its own row."""
+    """The operators of the host that compute something, each with its row and those that it calls.
+
+    They are the innermost ones that multiply matrices, whose copies and fills are a part of them, and the
+    innermost ones elsewhere.
+    """
     launchers = Launchers(trace)
     host = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & on_host(trace)).tolist()
     known = {row: work for row in host if (work := launchers.called(row)) is not None}
-    inside: set[int] = set()
-    for row in known:
+    products = [row for row, work in known.items() if work.operation.flops]
+    callers_of_products = _callers(products, trace)
+    calls = {row: [row] for row in products if row not in callers_of_products}
+    callers, alone = _callers(known, trace), []
+    for row in host:
+        caller = int(trace.parent[row])
+        while caller >= 0 and caller not in calls:
+            caller = int(trace.parent[caller])
+        if caller >= 0:
+            calls[caller].append(row)
+        elif row in known and row not in callers and row not in calls:
+            alone.append(known[row])
+    return [*(known[row]._replace(rows=tuple(rows)) for row, rows in calls.items()), *alone]
+
+
+def _callers(rows: Iterable[int], trace: Trace) -> set[int]:
+    """All rows that these run inside of."""
+    callers: set[int] = set()
+    for row in rows:
         above = int(trace.parent[row])
-        while above >= 0 and above not in inside:
-            inside.add(above)
+        while above >= 0 and above not in callers:
+            callers.add(above)
             above = int(trace.parent[above])
-    return [work for row, work in known.items() if row not in inside]
+    return callers
 
 
 class Launchers:

@@ -125,10 +125,11 @@ def _as_kernels(costs: Costs, trace: Trace, device: Device) -> Costs:
         if prediction is None or not recorded[row]:
             continue
         carried = profile.carried(prediction, work.operation, device)
+        rows = list(work.rows)
+        ps[rows] = 0  # what it calls is a part of its kernel
         ps[row] = picoseconds(carried.us * 1e-6, f"node {trace.ids[row]}, by its profile,")
-        source[row], error[row] = CostSource.PROFILE, carried.error
-        if carried.extrapolated:
-            source[row] = CostSource.EXTRAPOLATED
+        error[rows] = carried.error
+        source[rows] = CostSource.EXTRAPOLATED if carried.extrapolated else CostSource.PROFILE
     return Costs(ps, source, error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,11 +23,15 @@ from chakrakit.machines.device import (
     RecordedOn,
     Recosted,
     WorkModel,
+    dtypes_of,
     framework_named,
+    operators_of,
+    packaged_profile,
     rung_of,
     work_model,
 )
 from chakrakit.machines.fabric import Machine
+from chakrakit.passes import Edit
 from chakrakit.passes.base import pass_class, with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import (
@@ -376,6 +381,8 @@ def _scheduled(
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
     traces = _hosted(traces, resolved.host)
+    if isinstance(unframed, Recosted) and unframed.recorded_on.name == CPU:
+        traces = _computed_elsewhere(traces, loaded)
     try:
         outcome, limit = run_within_limits(traces, loaded, resolved)
     except DeadlockError as hang:
@@ -406,9 +413,13 @@ def simulate(
     if done.source is not None:
         summary.notes += _carried_notes(done.unframed, done.source, outcome, loaded)
         summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
+    elif isinstance(done.unframed, Auto):
+        summary.notes += _unnamed_notes(traces, outcome)
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(traces, outcome, resolved)
     summary.notes += _host_notes(outcome)
+    if work.name != "measured":
+        summary.notes += [*_rate_notes(outcome, loaded), *_replaced_notes(traces, work)]
     summary.notes += _class_notes(summary, resolved.network)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, done.limit)
@@ -449,6 +460,19 @@ def _carried_notes(
     return notes
 
 
+def _unnamed_notes(traces: TraceSet, outcome: Outcome) -> list[str]:
+    """Says where the times of a recording whose device was taken off its card stand for the machine's."""
+    unnamed = traces.card.tool != CAPTURED and "anonymize" in map(str, traces.card.passes)
+    if not unnamed or not any(
+        s.source == "measured" and s.time_ns for s in compute_shares(outcome)
+    ):
+        return []
+    return [
+        "warning: recorded on a device that its card no longer names: its times are kept as they are on "
+        "any machine"
+    ]
+
+
 _HAS_FRAMEWORK = (
     "--framework {} changes nothing that was recorded: its times hold what a framework adds"
 )
@@ -457,6 +481,23 @@ _HAS_FRAMEWORK = (
 def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:
     """A captured program with the host that launches it; all others as they are."""
     return pass_class("launched")().apply(traces) if wanted and _captured(traces) else traces
+
+
+def _computed_elsewhere(traces: TraceSet, machine: Machine) -> TraceSet:
+    """A CPU's recording without the time in which it computed what kernels of the machine compute.
+
+    Most of a CPU operator's time lies between what it calls and its end, which is a gap of the host.
+    """
+    device = machine.devices[0]
+    if not device.profile or device.name == CPU:
+        return traces
+    profile, traces = packaged_profile(device.profile), with_run_times(traces)
+    rows_of_bodies = []
+    for number in range(traces.body_count):
+        works = operators_of(traces.body_at(number))
+        known = (w.rows for w in works if profile.predict(w.operation) is not None)
+        rows_of_bodies.append(np.array(sorted(row for rows in known for row in rows), np.int64))
+    return Edit(scale=0.0, on="host").scaled_at(traces, rows_of_bodies)
 
 
 def _captured(traces: TraceSet) -> bool:
@@ -507,6 +548,32 @@ def _host_notes(outcome: Outcome) -> list[str]:
         f"warning: {100 * share:.0f} % of the time is the host's, at launch costs of one H200's; its "
         "interval is that of programs there, which took 1.3 to 1.5 times as long in one session as in another"
     ]
+
+
+_MUCH_OF_A_TYPE = 0.1
+"""The share of a run's FLOPs in an element type from which on its rate decides the run's time."""
+
+
+def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
+    """Says where much of the work is of an element type whose rate a device does not state."""
+    traces, flops = outcome.membership.traces, Counter[str]()
+    for number in range(traces.body_count):
+        names, codes = dtypes_of(body := traces.body_at(number))
+        sums = np.bincount(codes, body.column("num_ops", 0).astype(np.float64), len(names))
+        for name, of_type in zip(names, sums.tolist(), strict=True):
+            flops[name] += of_type
+    much = [n for n, of_type in flops.items() if of_type > _MUCH_OF_A_TYPE * flops.total()]
+    devices = [machine.devices[i] for i in {int(machine.device_of[d]) for d in outcome.device_of}]
+    gaps = (device.rate_gap(name) for name in much for device in devices)
+    return list(dict.fromkeys(gap for gap in gaps if gap))
+
+
+def _replaced_notes(traces: TraceSet, work: WorkModel) -> list[str]:
+    """Says where passes gave nodes times that the chosen model computes anew."""
+    edits = [str(p) for p in traces.card.passes if str(p).partition("{")[0] in ("edit", "recost")]
+    if not edits or isinstance(work, Auto):
+        return []
+    return [f"warning: --compute {work.name} replaces the times that {', '.join(edits)} gave"]
 
 
 AS_RECORDED = 1e-3

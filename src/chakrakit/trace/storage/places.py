@@ -6,12 +6,13 @@ Also how the files of a prefix are put in place together.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, nearest
 from chakrakit.trace.communication import Groups, read_groups
 from chakrakit.trace.files import (
     STDIO,
@@ -130,9 +131,24 @@ def rank_files(path: Source) -> dict[int, Source]:
     if not files:
         raise ChakraError(
             f"{path}: no such file or directory, and no {place.name}.N.et beside it; "
-            "give a file, a prefix of prefix.N.et, a directory, or - for stdin"
+            f"{_likely(Path(path))}give a file, a prefix of prefix.N.et, a directory, or - for stdin"  # type: ignore[arg-type]
         )
     return dict(files)
+
+
+_LOOKED_AT = 1000
+"""Names of a folder among which one that was misspelled is looked for."""
+
+
+def _likely(place: Path) -> str:
+    """`did you mean 'run'? ` where a name like it lies beside it; else nothing."""
+    try:
+        beside = [file.name for file in itertools.islice(place.parent.iterdir(), _LOOKED_AT)]
+    except OSError:
+        return ""
+    names = {m["prefix"] if (m := RANKED.fullmatch(name)) else name for name in beside}
+    said = nearest(place.name, sorted(names))
+    return f"{said} Or " if said.startswith("did you mean") else ""
 
 
 def ranked_files(folder: Place, prefix: str) -> dict[int, Place]:
