@@ -149,7 +149,8 @@ class Bench:
             tidy = {n: p for n, p in prints(self.out).items() if not _is_hidden(n)}
         if not self._is_whole(tidy):
             self.problems.append(
-                f"{when}: neither old nor new: {_differences(tidy, self.before, self.after)}"
+                f"{when}: neither old nor new: {_differences(tidy, self.before, self.after)}; it said "
+                f"{self.said()[-300:]!r}"
             )
         lying = sorted(hidden | set(prints(self.scratch)))
         if lying and number != signal.SIGKILL:
