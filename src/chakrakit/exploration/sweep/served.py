@@ -153,7 +153,9 @@ def measure_served(served: ServedWorkload, machine: Machine) -> ServedRow:
     same = {n: getattr(result, n) for n in ServedRow.__struct_fields__ if hasattr(result, n)}
     spreads = {"ttft": result.ttft_ms, "tpot": result.tpot_ms, "e2e": result.e2e_ms}
     times = {
-        f"{n}_{k}_ms": getattr(s, k) for n, s in spreads.items() for k in ("mean", "p50", "p95", "p99")
+        f"{n}_{k}_ms": getattr(s, k)
+        for n, s in spreads.items()
+        for k in ("mean", "p50", "p95", "p99")
     }
     times.pop("e2e_p50_ms")
     return ServedRow(
