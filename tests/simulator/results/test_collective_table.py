@@ -103,6 +103,14 @@ def test_the_faster_of_engine_and_library_is_named():
     assert large.algorithm == "in-switch"
 
 
+@pytest.mark.parametrize("machine", ["dgx-h100", "mi300x"])
+def test_a_barrier_moves_nothing(machine):
+    (row,) = ck.collective("barrier", machine, 8).rows
+    assert (row.bytes, row.algbw_gbs, row.busbw_gbs) == (0, 0.0, 0.0)
+    assert row.time_us > 0
+    assert ck.collective("barrier", machine, 8, "1GiB").rows == [row]
+
+
 def test_dispatch_counts_tokens():
     rows = ck.collective("dispatch", "dgx-h100:2", 16, tokens=[128, 4096]).rows
     assert [r.bytes for r in rows] == [128 * 8 * 7408, 4096 * 8 * 7408]
