@@ -2,7 +2,7 @@
 
 python answers.py bounds [200]   random simulated runs: the bound that is named against simulating each
                                  resource twice as fast
-python answers.py blame          30 pairs that differ by one known edit: what `compare` says first
+python answers.py blame          44 pairs that differ by one known edit: what `compare` says first
 python answers.py advice [10]    generated steps at rest with one thing done badly: whether advice undoes it
 """
 
@@ -119,7 +119,7 @@ PLANS: tuple[dict[str, int], ...] = (
 
 
 def pairs() -> Iterator[Pair]:
-    """Thirty pairs, six for each kind of edit."""
+    """Thirty pairs, six for each of five kinds of edit; then 14 of other kinds."""
     for number, plan in enumerate(PLANS):
         step = {"seq": 512, "global_batch": 2 * plan.get("dp", 1), "micro_batch": 1}
         machine = ("dgx-h100", "dgx-a100")[number % 2]
@@ -130,6 +130,8 @@ def pairs() -> Iterator[Pair]:
     for number in range(6):
         run = as_measured(linked(RECORDED[number % 2]))
         yield from _of_a_recording(number, run)
+    yield from _of_a_plan_s_fields()
+    yield from _of_one_machine()
 
 
 def _of_a_plan(
@@ -206,6 +208,55 @@ def _of_a_recording(number: int, run: Run) -> Iterator[Pair]:
     chosen = operators[number // 2].name
     delayed = as_measured(run | Edit(add_us=300, on="host", names=(f"{re.escape(chosen)}$",)))
     yield Pair(f"host delay in {chosen}: {run.card.name}", run, delayed, "durations", "host")
+
+
+_STEP: dict[str, Any] = {"model": "gpt3-350m", "seq": 512}
+
+
+def _simulated(fields: Mapping[str, Any], machine: str = "dgx-h100", **options: Any) -> Run:
+    traces = ck.generate(**{**_STEP, **fields}).traces
+    return ck.simulate(traces, machine, **{"compute": "roofline", **options}).run()
+
+
+def _of_a_plan_s_fields() -> Iterator[Pair]:
+    """Steps with one field of their plan changed."""
+    dp, pipeline = {"dp": 8, "global_batch": 8}, {"pp": 4, "dp": 2, "global_batch": 16}
+    sharded = {**dp, "data": "fsdp"}
+    edits: tuple[tuple[dict[str, Any], dict[str, Any], str, str], ...] = (
+        ({**pipeline, "micro_batch": 1}, {"micro_batch": 2}, "work", "work"),
+        ({"dp": 2, "global_batch": 2}, {"dtype": "fp32"}, "work", "work"),
+        ({"dp": 2, "global_batch": 2, "kernel": "flash"}, {"kernel": "unfused"}, "work", "work"),
+        (dp, {"recompute": "full"}, "work", "work"),
+        (dp, {"data": "fsdp"}, "work", "work"),
+        (sharded, {"prefetch": 0}, "overlap", "communication"),
+        ({"tp": 2, "global_batch": 2}, {"tp": 4}, "", "compute"),
+    )
+    for fields, edit, change, kind in edits:
+        yield Pair(
+            f"{edit} of {fields}", _simulated(fields), _simulated({**fields, **edit}), change, kind
+        )
+
+
+def _of_one_machine() -> Iterator[Pair]:
+    """The same step with a machine that does something otherwise, and recordings with a slower kernel."""
+    dp = {"dp": 8, "global_batch": 8}
+    run, far = _simulated(dp), {"dp": 16, "global_batch": 16}
+    slow_link = {"faults": ["link:3-switch 0.0@0=0.2"]}
+    algorithm = {"algorithms": {"all-reduce": "halving-doubling"}}
+    yield Pair("algorithm", run, _simulated(dp, **algorithm), "durations", "communication")
+    two = _simulated(far, "dgx-h100:2")
+    slow = _simulated(far, "dgx-h100:2", **slow_link)
+    yield Pair("a link of one of 16", two, slow, "durations", "communication")
+    slower = _simulated(dp, stragglers={5: 1.5})
+    yield Pair("a slow rank", run, slower, "durations", "compute")
+    clocks = [_simulated(dp, compute="auto", clock=c) for c in ({}, {"": 1000.0})]
+    yield Pair("a lower clock", *clocks, "durations", "compute")
+    one_layer = as_measured(run | Edit(scale=2, names=("layers[.]3[.].*",)))
+    yield Pair("one layer slower", run, one_layer, "durations", "compute")
+    for name, kernels in zip(RECORDED, (".*layer_norm.*", ".*(batch_norm|bn_fw).*"), strict=True):
+        recorded = as_measured(linked(name))
+        edited = as_measured(recorded | Edit(scale=2, names=(kernels,)))
+        yield Pair(f"{kernels} of {name}", recorded, edited, "durations", "compute")
 
 
 def check_blame() -> None:

@@ -152,6 +152,13 @@ def test_a_file_that_cannot_be_imported_kills_nothing(house: Path) -> None:
     assert trial(mutant) == Verdict(mutant, "")
 
 
+@pytest.mark.slow
+def test_a_folder_whose_fixtures_cannot_be_imported_kills_nothing(house: Path) -> None:
+    (house / "tests/other/conftest.py").write_text("import not_installed_here\n")
+    trial, mutant = trial_of(house, SEES)
+    assert trial(mutant) == Verdict(mutant, "")
+
+
 def test_nothing_is_decided_once_the_time_is_up(house: Path) -> None:
     trial, mutant = trial_of(house, SEES)
     trial.end = 0.0

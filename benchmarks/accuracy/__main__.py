@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ def _measured(name: str, data: Path) -> str | Exception:
     claim, began, worked = import_module(name), time.monotonic(), time.process_time()
     try:
         section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
-    except (MissingDataError, ChakraError, OSError) as error:
+    except (MissingDataError, ChakraError, OSError, subprocess.SubprocessError) as error:
         return error
     took, cpu = time.monotonic() - began, time.process_time() - worked
     print(f"{name}: {took:.0f} s, {cpu:.0f} s of CPU", file=sys.stderr, flush=True)

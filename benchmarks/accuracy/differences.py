@@ -16,8 +16,8 @@ from chakrakit.errors import ChakraError
 from chakrakit.insight.advice.programs import JITTER
 from chakrakit.machines.device import clocks_of, work_model
 from chakrakit.machines.residuals import difference, interval_in
-from chakrakit.published.devices.a04_power_caps import step as decode_step
 from chakrakit.published.devices.decode_power import ROWS
+from chakrakit.published.devices.decode_step import step as decode_step
 from chakrakit.results import three_digits
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import SimulationSummary, simulate
@@ -106,7 +106,7 @@ def decoding() -> Iterator[Difference | None]:
     sides = {}
     for key, row in keyed.items():
         options = SimulationOptions(clocks=clocks_of([row.mhz] if row.mhz else (), None))
-        traces = decode_step(row.model, row.batch, "graph")
+        traces = decode_step(row.model, row.batch, 0.0)
         done = simulate(traces, "dgx-h200:1", compute=work_model("auto"), options=options)
         name = f"{row.model}, batch {row.batch}, {row.mhz or 'free'} MHz"
         sides[key] = _Side(name, done.summary, 1.0, row.ms)

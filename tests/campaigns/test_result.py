@@ -69,3 +69,12 @@ def test_causes_come_with_the_most_frequent_first():
         HistoryOutcome(failures={"gpu": 2, "disk": 3}),
     ]
     assert list(mean_failures(outcomes).items()) == [("link", 2.0), ("disk", 1.5), ("gpu", 1.5)]
+
+
+def test_what_was_of_use_is_the_rest_of_the_lost_time():
+    """100 steps of 36 s, and after every tenth but the last 12 s of copying: 3,600 of 3,708 s."""
+    job = {"steps": 100, "cluster": {"nodes": 1}, "step_seconds": 36.0}
+    job |= {"checkpoint": {"interval_steps": 10, "seconds": 12}}
+    found = ck.campaign(job, histories=1)
+    assert found.days.mean == pytest.approx(3708 / 86400)
+    assert found.effective_share == pytest.approx(3600 / 3708)

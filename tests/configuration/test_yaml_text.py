@@ -39,3 +39,15 @@ BILLION = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 def test_what_cannot_be_is_refused_with_its_line(text, problem):
     with pytest.raises(ConfigError, match=problem):
         decode_yaml(text, "m.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e12", 1e12), ("-2.5E-3", -0.0025), ("1.e3", 1000.0), ("3", 3)]
+)
+def test_numbers_with_an_exponent_need_neither_point_nor_sign(text, value):
+    assert decode_yaml(f"x: {text}", "a file") == {"x": value}
+
+
+@pytest.mark.parametrize("text", ["e12", "1e", "12e4g", "'1e12'", "v1e3"])
+def test_text_stays_text(text):
+    assert decode_yaml(f"x: {text}", "a file") == {"x": text.strip("'")}

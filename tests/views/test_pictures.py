@@ -45,3 +45,10 @@ def test_jobs_are_drawn_by_their_slowdown() -> None:
 def test_what_has_no_picture_says_what_has_one() -> None:
     with pytest.raises(ck.ConfigError, match="ModelList has no picture; runs, analyses, comp"):
         ck.models().plot()
+
+
+def test_a_simulation_is_drawn_as_its_run() -> None:
+    t = ck.TraceBuilder()
+    t.comp("work", duration_ns=1000)
+    simulated = ck.simulate(ck.TraceSet([t.build()]), "dgx-h100", compute="measured")
+    assert simulated.plot().svg == simulated.run().plot().svg

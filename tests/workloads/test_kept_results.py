@@ -165,6 +165,32 @@ def test_kept_steps_of_every_family(tmp_path: Path) -> None:
     compare("generated-families", {name: checksum(json.dumps(v)) for name, v in figures.items()})
 
 
+@pytest.mark.parametrize("name", ["apart", "whole", "shared"])
+def test_kept_models_of_several_sections(name: str) -> None:
+    """An encoder before a language model: on ranks of its own, handed on whole, and two on the same ranks."""
+    vision = {
+        "family": "vision",
+        "layers": 2,
+        "hidden": 32,
+        "heads": 4,
+        "ffn": 64,
+        "image": 32,
+        "patch": 8,
+    }
+    language = {"family": "decoder", "layers": 2, "hidden": 64, "heads": 4, "vocab": 128}
+    plan = {"tp": 2, "dp": 2, "sequence_parallel": name != "whole"}
+    sections = {
+        "vision": {"model": vision | {"class_token": False}, "plan": {"dp": 4}, "share": 0.5},
+        "language": {"model": language, "plan": plan, "after": ["vision"]},
+    }
+    if name == "shared":
+        sections = {"sound": sections["vision"], **sections}
+        sections["vision"] = sections["vision"] | {"after": ["sound"], "ranks_of": "sound"}
+        sections["language"]["ranks_of"] = "sound"
+    described = {"sections": sections, "step": {"seq": 32, "global_batch": 8}}
+    compare(f"sections-{name}", of_set(ck.generate(described).traces))
+
+
 def test_kept_graphs_and_grids() -> None:
     """Neighbours of vertices in parts, layer by layer; networks on grids, cut in every way."""
     graphs = {

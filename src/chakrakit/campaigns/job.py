@@ -668,9 +668,9 @@ def _notes(text: JobText, plan: CampaignPlan) -> list[str]:
             n for n in ("detection_seconds", "restart_seconds") if not getattr(plan.recovery, n)
         ]
         if zero:
-            notes.append(f"recovery: {' and '.join(zero)} not given, taken as 0")
+            notes.append(f"recovery: {' and '.join(zero)} taken as 0")
         if not text.cluster.repair_hours:
-            notes.append("cluster.repair_hours not given: failed nodes are spares again at once")
+            notes.append("cluster.repair_hours taken as 0: failed nodes are spares again at once")
     if plan.logged and plan.steps and plan.logged[-1].time < plan.steps * plan.step_seconds:
         notes.append("the failure log ends before the job does; nothing fails after it")
     return notes

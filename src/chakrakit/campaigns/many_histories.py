@@ -218,6 +218,7 @@ def _result(
         node_hour_price=_paid_per_hour(job, outcomes),
         retries=_retries(job, len(outcomes), seed),
         sensitivity=tried,
+        sensitivity_histories=min(len(outcomes), HISTORIES) if tried else 0,
         notes=job.notes,
     )
 

@@ -136,6 +136,8 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     retries: RetryFigures | None = None
     sensitivity: list[CampaignChange]
     """Best first."""
+    sensitivity_histories: int = 0
+    """The first so many histories are run again with each change, and compared with themselves without it."""
     notes: list[str]
 
     @property

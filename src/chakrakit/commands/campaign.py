@@ -142,3 +142,7 @@ def _print(result: CampaignResult) -> None:
     ]
     if changes:
         print_table(("change", "days saved", "effective"), changes)
+        if result.sensitivity_histories < result.histories:
+            out.print(
+                f"changes: of the first {result.sensitivity_histories} histories, with and without them"
+            )

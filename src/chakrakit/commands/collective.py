@@ -93,6 +93,8 @@ def collective(
 
     tokens = options["tokens"]
     amounts, misplaced = (tokens, sizes) if name in ("dispatch", "combine") else (sizes, tokens)
+    if name == "barrier":
+        amounts = [1]
     if amounts is None or misplaced is not None:
         raise ConfigError("give --tokens for dispatch and combine, --sizes for all others")
     exchange = picked(ExpertExchange, options) | {"multiprocessors": options["sms"]}

@@ -7,6 +7,7 @@ needs no recursion, then the graph of nodes, and only what is small becomes Pyth
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -20,7 +21,17 @@ _LONGEST_NUMBER = 400
 """Characters. The largest float has 309 digits; longer integers take quadratic time to convert."""
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _KEYS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "merge", "value")}
-_TYPED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Typed(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """PyYAML's loader with numbers as YAML 1.2 has them: `1e12`, which PyYAML takes for text."""
+
+
+_Typed.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
 _UNTYPED = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
@@ -31,7 +42,7 @@ def decode_yaml(text: str, where: str, typed: bool = True) -> Any:
 
 def composed(text: str, where: str, typed: bool = True) -> Any:
     """The YAML nodes of a text, which know their lines; their depth and size are checked."""
-    loader = _TYPED if typed else _UNTYPED
+    loader = _Typed if typed else _UNTYPED
     try:
         _check_events(text, loader, where)
         node = yaml.compose(text, Loader=loader)

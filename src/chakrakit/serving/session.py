@@ -14,7 +14,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
-from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
+from chakrakit.machines.device import EVERY_PHASE, PICO, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
 from chakrakit.serving.calibration import Fitted, Region, constants_of
@@ -391,9 +391,21 @@ class ServingSession:
             warnings=(
                 *self.machine.notes,
                 *self._beyond_fitted(outcome),
+                *self._beyond_machine(setup),
                 *unused(setup.links, setup.pools, self.policy),
             ),
         )
+
+    def _beyond_machine(self, setup: Setup) -> list[str]:
+        """Says where engines take more devices than the machine has."""
+        each = zip(setup.pools, self._tps, strict=True)
+        devices = sum(pool.engines * tp * self.layout.pp for pool, tp in each)
+        if devices <= self.machine.size:
+            return []
+        return [
+            f"the engines take {devices:,} devices and {self.machine.name} has {self.machine.size}: as many "
+            "of it as they need are taken to stand side by side"
+        ]
 
     def within_cap(self) -> ServingSession:
         """The session with clocks at which devices at work stay below the power limit that was asked for.
@@ -564,7 +576,11 @@ def _write_expanded(
     starts = serving.served(level, record_steps=True).outcome.steps["start"]
     window = window_of(text, len(starts))
     if isinstance(window, int):
-        window = (starts[window] * 1e-12 - 5e-13, starts[window] * 1e-12 + 5e-13)
+        first = starts[window] * PICO
+        window = (
+            first - 0.2 * PICO,
+            first + 0.8 * PICO,
+        )  # whole picoseconds: this one, not the next
     served = serving.served(level, window=window)
     run = simulate(serving.expanded(served), serving.machine, compute="roofline").run()
     write_with_requests(run, output, served.requests_table())

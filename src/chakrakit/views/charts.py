@@ -26,7 +26,7 @@ class Markup(str):
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element; `class_` and `stroke_width` become class and stroke-width. Texts are escaped."""
     attribute_text = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value), quote=True)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -37,14 +37,15 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 def join(*children: object) -> Markup:
     """The children one after another; those that are not Markup are escaped."""
-    return Markup("".join(c if isinstance(c, Markup) else escape(_text(c)) for c in children))
+    return Markup("".join(c if isinstance(c, Markup) else _escaped(c) for c in children))
 
 
-def _text(value: object) -> str:
-    """A value as text: floats with two digits, control characters as their symbols."""
+def _escaped(value: object) -> str:
+    """A value as text without markup: floats with two digits, control characters as their symbols."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
-    return str(value).translate(_SYMBOLS)
+    text = str(value)
+    return escape(text if text.isprintable() else text.translate(_SYMBOLS))
 
 
 WIDTH = 900

@@ -116,6 +116,10 @@ def test_failures_of_burstgpt_are_counted(tmp_path: Path) -> None:
             "line 2: time goes backwards",
         ),
         (
+            "arrival_s,prompt,output\n" + "".join(f"{t},5,6\n" for t in (9, 8, 7)),
+            "line 3: time goes backwards, from 9 s to 8 s",
+        ),
+        (
             '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": "a"}',
             "list of whole",
         ),

@@ -154,3 +154,12 @@ def test_bad_windows_are_refused(tmp_path: Path, text: str, message: str) -> Non
     """With what may be given."""
     with pytest.raises(ConfigError, match=message):
         ck.serve("llama-3.1-8b", "dgx-h100", STREAM, output=tmp_path / "run", expand=text)
+
+
+def test_every_step_can_be_expanded_by_its_number(tmp_path):
+    """A step begins at a whole picosecond, whether its number is even or odd."""
+    for number in range(3):
+        folder = tmp_path / str(number)
+        options = {"output": folder, "expand": f"step:{number}"}
+        ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=1,n=1,prompt=99,output=3}", **options)
+        assert ck.read(folder).world_size == 1

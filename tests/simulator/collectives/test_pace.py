@@ -6,7 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.machines.library import Span, cost
 from chakrakit.simulator.collectives import library_call, library_steps, plain_cost
-from chakrakit.simulator.collectives.pace import rail_ring
+from chakrakit.simulator.collectives.pace import _exchanged, rail_ring
 from support.carried import carry, contributions
 
 LIBRARY = ck.load_machine("dgx-h100:2").library
@@ -75,3 +75,9 @@ def test_unequal_nodes_share_one_ring():
 def test_schedules_that_stand_for_what_the_library_does(collective, name):
     call = library_call(LIBRARY, collective, 1e6, NODE)
     assert library_steps(call, collective, 4, 1, PAIRS).name == name
+
+
+def test_all_parts_of_a_gather_go_to_its_root_and_those_of_a_scatter_leave_it():
+    for collective, ends in (("gather", "dst"), ("scatter", "src")):
+        steps = _exchanged(collective, 4, 2).steps
+        assert {int(m) for step in steps for m in getattr(step, ends)} == {2}

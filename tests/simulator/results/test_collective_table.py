@@ -77,6 +77,12 @@ def test_sizes_and_members_are_read_as_people_write_them():
         parse_members("a-b")
 
 
+def test_the_last_device_is_one_less_than_their_number():
+    assert ck.collective("all-reduce", "dgx-h100", [0, 7], [1024]).rows
+    with pytest.raises(ConfigError, match="8"):
+        ck.collective("all-reduce", "dgx-h100", [0, 8], [1024])
+
+
 def test_placement_matters():
     near = ck.collective("all-reduce", "dgx-h100:2", 4, [1 << 28]).rows[0]
     far = ck.collective("all-reduce", "dgx-h100:2", [0, 1, 8, 9], [1 << 28]).rows[0]
@@ -95,6 +101,14 @@ def test_the_faster_of_engine_and_library_is_named():
     ).rows
     assert (small.algorithm, small.protocol) == ("one-shot", "engine")
     assert large.algorithm == "in-switch"
+
+
+@pytest.mark.parametrize("machine", ["dgx-h100", "mi300x"])
+def test_a_barrier_moves_nothing(machine):
+    (row,) = ck.collective("barrier", machine, 8).rows
+    assert (row.bytes, row.algbw_gbs, row.busbw_gbs) == (0, 0.0, 0.0)
+    assert row.time_us > 0
+    assert ck.collective("barrier", machine, 8, "1GiB").rows == [row]
 
 
 def test_dispatch_counts_tokens():

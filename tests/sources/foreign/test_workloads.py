@@ -37,6 +37,18 @@ def test_goal_with_comments_braces_in_a_line_and_both_sorts_of_dependencies(open
     assert ranks[0].cpu == [0, 1]
 
 
+def test_goal_s_streams_are_numbers_of_one_byte():
+    ranks = parse_goal(GOAL.replace("cpu 1", "cpu 255").encode(), "x")
+    assert ranks[0].cpu == [0, 255]
+
+
+def test_the_only_file_of_a_job_is_rank_0_whatever_its_name():
+    workload = workload_of(PARAM.encode())
+    assert workload.read({"rank7.json": PARAM.encode()}).ranks == (0,)
+    both = workload.read({f"rank{n}.json": PARAM.encode() for n in (1, 0)})
+    assert both.ranks == (0, 1)
+
+
 def test_start_dependencies_are_start_edges():
     workload = workload_of(GOAL.encode())
     edges = workload.read({"x": GOAL.encode()}).trace(1).edges
@@ -128,7 +140,8 @@ def test_workloads_are_analyzed_and_simulated_as_they_lie(tmp_path, monkeypatch,
         (GOAL.replace("l2 requires l1\n}", "l2 requires l9\n}"), "no operation 'l9'"),
         (GOAL.replace("to 1", "to 7"), "no such rank"),
         (GOAL.replace("from 0", "from -1"), "any rank"),
-        (GOAL.replace("calc 100", "dance 100"), "no operation of GOAL"),
+        (GOAL.replace("calc 100", "dance 100"), "not an operation of GOAL"),
+        (GOAL.replace("cpu 1", "cpu 256"), "a number is too large"),
         (GOAL.replace("rank 1 {", ""), "outside"),
         (SIMAI.replace("\n3\n", "\n9\n"), "3 layers; line 2 says 9"),
         (SIMAI.replace("\n3\n", "\n\n3\n"), "line 2: '' is not a number of layers"),

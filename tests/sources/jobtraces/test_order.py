@@ -23,6 +23,15 @@ def test_dependencies_are_those_of_the_schedule(tmp_path):
     assert all(pair in edges for pair in zip(backward, sends, strict=True))
 
 
+def test_every_step_has_the_dependencies_of_the_first(tmp_path):
+    one, two = (
+        read_job_trace(write_job(tmp_path / f"{len(steps)}.parquet", steps=steps)).trace(2)
+        for steps in ((1,), (1, 2))
+    )
+    assert len(two) == 2 * len(one)
+    assert len(two.edges) == 2 * len(one.edges) > 0
+
+
 def test_virtual_stages_pair_their_messages_around_the_ring(tmp_path):
     """Two stages with two chunks each: what leaves the second stage's first chunk comes back to the first."""
     rows = []

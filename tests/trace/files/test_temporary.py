@@ -1,11 +1,13 @@
 """Outputs that are whole or not there."""
 
+import os
 import signal
 
 import pytest
 
 from chakrakit.trace.files import (
     claimed,
+    private_temporary,
     remove_stale,
     scratch,
     take_place,
@@ -88,3 +90,14 @@ def test_scratch_is_ones_own_and_goes():
         (folder / "x").touch()
         assert folder.stat().st_mode & 0o777 == 0o700
     assert not folder.exists()
+
+
+def test_nothing_names_a_private_directory_after_its_block(monkeypatch, tmp_path):
+    """A library that keeps a place in it for later would look for what is gone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with private_temporary("ours") as folder:
+        monkeypatch.setenv("CACHE_OF_A_LIBRARY", str(folder / "cache"))
+        assert os.environ["TMPDIR"] == str(folder)
+    assert os.environ["TMPDIR"] == str(tmp_path)
+    assert "CACHE_OF_A_LIBRARY" not in os.environ

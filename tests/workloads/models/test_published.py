@@ -63,3 +63,19 @@ def test_active_parameters_of_experts() -> None:
 def test_every_model_is_listed_by_the_name_it_has() -> None:
     assert all(model.name == name for name, model in catalog().items())
     assert {"gpt3-125m", "deepseek-v3", "vit-b-16", "wan2.1-14b", "dlrm-dcnv2"} <= set(catalog())
+
+
+def test_heads_of_gpt3_are_as_wide_as_its_publication_says() -> None:
+    """Brown et al. 2020, table 2.1, column d_head; 2.7B has 80."""
+    wide = {
+        "125m": 64,
+        "350m": 64,
+        "760m": 96,
+        "1.3b": 128,
+        "2.7b": 80,
+        "6.7b": 128,
+        "13b": 128,
+        "175b": 128,
+    }
+    models = {size: model_named(f"gpt3-{size}") for size in wide}
+    assert {size: m.hidden / m.heads for size, m in models.items()} == wide

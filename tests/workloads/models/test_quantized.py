@@ -184,6 +184,12 @@ def test_scales_of_whole_channels_are_called_so(tmp_path) -> None:
     assert (eight.weights, eight.group, eight.activations) == ("int8", "channel", "int8")
 
 
+@pytest.mark.parametrize("size", [-1, 0])
+def test_a_group_of_no_size_is_a_whole_channel(tmp_path, size) -> None:
+    found = served(tmp_path, {"quant_method": "awq", "bits": 4, "group_size": size})
+    assert (found.weights, found.group) == ("int4", "channel")
+
+
 def test_quark_excludes_by_pattern_and_has_a_cache_of_its_own(tmp_path) -> None:
     stated = {
         "quant_method": "quark",

@@ -102,3 +102,11 @@ def test_what_cannot_be_cut_is_said() -> None:
         generate_spatial("vgg16", ck.SpatialPlan(rows=16, columns=16))
     with pytest.raises(ConfigError, match="did you mean"):
         generate_spatial("vgg61")
+
+
+def test_the_shorter_side_of_a_grid_decides_how_often_it_is_cut() -> None:
+    """A grid of 8 × 64: tiles of half a row are narrower than a halo of 1."""
+    network = Network("wide", (8, 64), 3, [Window("conv", channels=4)])
+    assert len(generate_spatial(network, ck.SpatialPlan(rows=8)).ranks) == 8
+    with pytest.raises(ConfigError, match="narrower than a halo"):
+        generate_spatial(network, ck.SpatialPlan(rows=16))

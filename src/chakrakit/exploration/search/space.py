@@ -68,14 +68,13 @@ def space_of(
     """The whole space of a model on so many devices; axes that are given are taken as they are."""
     layers, experts = getattr(model, "layers", 1), getattr(model, "experts", 0)
     degrees = sorted({d for n in gpus for d in range(1, n + 1) if n % d == 0})
-    least = min(gpus)
     axes: dict[str, Sequence[Any]] = {
         "tp": [d for d in degrees if d <= getattr(model, "heads", 1)],
         "pp": [d for d in degrees if d <= layers],
         "cp": [d for d in degrees if d <= 16 and step.seq >= LONG] or [1],
         "ep": [d for d in degrees if experts and experts % d == 0] or [1],
         "micro_batch": [b for b in range(1, LARGEST + 1) if step.global_batch % b == 0],
-        "data": ["zero1", "fsdp"] if least > 1 or len(gpus) > 1 else ["ddp"],
+        "data": ["zero1", "fsdp"] if max(gpus) > 1 else ["ddp"],
         "recompute": ["none", "selective", "full"],
         "schedule": list(_SCHEDULES),
     }

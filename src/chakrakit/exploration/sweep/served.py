@@ -74,6 +74,10 @@ class ServedRow(Result, msgspec.Struct, kw_only=True):
     joules_per_token: float | None
     price: float | None
     price_per_million_tokens: float | None
+    ttft_p95_ms: float | None = None
+    tpot_p95_ms: float | None = None
+    e2e_p95_ms: float | None = None
+    """None in rows that were written before these were."""
 
 
 def is_served(plain: Mapping[str, Any]) -> bool:
@@ -149,7 +153,9 @@ def measure_served(served: ServedWorkload, machine: Machine) -> ServedRow:
     same = {n: getattr(result, n) for n in ServedRow.__struct_fields__ if hasattr(result, n)}
     spreads = {"ttft": result.ttft_ms, "tpot": result.tpot_ms, "e2e": result.e2e_ms}
     times = {
-        f"{n}_{k}_ms": getattr(s, k) for n, s in spreads.items() for k in ("mean", "p50", "p99")
+        f"{n}_{k}_ms": getattr(s, k)
+        for n, s in spreads.items()
+        for k in ("mean", "p50", "p95", "p99")
     }
     times.pop("e2e_p50_ms")
     return ServedRow(

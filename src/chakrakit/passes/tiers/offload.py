@@ -90,15 +90,14 @@ class Offload(Pass):
             raise TraceError(f"offload: no node names its `layer` and has weights ({what})")
         place = len(trace)
         columns: dict[str, list[Any]] = {
-            n: []
-            for n in ("name", "type", "storage", "tensor", "tensor_size", "is_cpu_op", "mem_alloc")
+            n: [] for n in ("name", "type", "storage", "tensor", "tensor_size", "is_cpu_op")
         }
         if self.yields:
             columns["link_priority"] = []
         waits: list[tuple[int, int]] = []
         before = -1
         for turn, layer in enumerate(layers):
-            size = int(layer.bytes * (1 - self.keep))
+            size = self._moved(layer)
             for chunk in range(self.chunks):
                 part = size // self.chunks + (chunk < size % self.chunks)
                 if not part:
@@ -110,8 +109,7 @@ class Offload(Pass):
                     waits.append((layers[turn - self.ahead - 1].last, place))
                 waits.append((place, layer.first))
                 before, place = place, place + 1
-        freed = _freed(trace, [(w.last, int(w.bytes * (1 - self.keep))) for w in layers])
-        return with_nodes(self._held(freed, layers), columns, waits)
+        return with_nodes(self._held(trace, layers), columns, waits)
 
     def _add(self, columns: dict[str, list[Any]], layer: LayerVisit, chunk: int, size: int) -> None:
         values = {
@@ -121,19 +119,25 @@ class Offload(Pass):
             "tensor": f"layers.{layer.number}.weights/{chunk}",
             "tensor_size": size,
             "is_cpu_op": True,
-            "mem_alloc": size,
             "link_priority": YIELDS,
         }
         for name, column in columns.items():
             column.append(values[name])
 
+    def _moved(self, layer: LayerVisit) -> int:
+        return int(layer.bytes * (1 - self.keep))
+
     def _held(self, trace: Trace, layers: list[LayerVisit]) -> Trace:
-        """The trace whose state holds fewer parameters: each layer's once, however often it is visited."""
-        moved = sum(int(w * (1 - self.keep)) for w in {w.number: w.bytes for w in layers}.values())
-        parts = model_state(trace)
-        if not parts:
-            return trace
-        return with_model_state(trace, [_less(part, moved) for part in parts])
+        """The trace whose state holds fewer parameters: each layer's once, however often it is visited.
+
+        Buffers for the layers under way, one that runs and `ahead` that come, are parameters too.
+        """
+        moved = sum({w.number: self._moved(w) for w in layers}.values())
+        sizes = np.cumsum([0, *map(self._moved, layers)])
+        several = min(self.ahead + 1, len(layers))
+        buffers = int((sizes[several:] - sizes[:-several]).max())
+        parts = model_state(trace) or [StatePart(kind="parameters", bytes=moved)]
+        return with_model_state(trace, [_less(part, moved - min(moved, buffers)) for part in parts])
 
 
 def _less(part: StatePart, moved: int) -> StatePart:
@@ -186,11 +190,3 @@ def _weight_bytes(trace: Trace, rows: I64, experts: bool) -> I64:
             elements = np.prod([int(n) for n in sides[1].split(",") if n.strip()], dtype=np.int64)
             out[i] = int(elements * element_bytes(dtypes[row] or "bf16"))
     return out
-
-
-def _freed(trace: Trace, ends: list[tuple[int, int]]) -> Trace:
-    """The trace whose rows release the weights of the layer that ends with them."""
-    free = trace.column("mem_free", 0).astype(np.int64)
-    for row, size in ends:
-        free[row] += size
-    return trace.with_columns({"mem_free": free})

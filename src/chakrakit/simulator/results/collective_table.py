@@ -100,7 +100,8 @@ def time_collective(
 ) -> CollectiveTable:
     """The times of a collective, one row per size.
 
-    Sizes are bytes as nccl-tests count them, or tokens of each member for dispatch and combine. `members`
+    Sizes are bytes as nccl-tests count them, or tokens of each member for dispatch and combine; a barrier has
+    none, and one row. `members`
     is a number of devices from 0 on, or a list of devices; `eager` engines launch kernels one by one.
     """
     loaded = load_machine(machine) if isinstance(machine, str) else machine
@@ -108,6 +109,8 @@ def time_collective(
     byte_sizes = parse_sizes(sizes) if isinstance(sizes, str) else [int(s) for s in sizes]
     _check_sizes(byte_sizes)
     collective = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
+    if collective == "barrier":
+        byte_sizes = [1]
     if collective in ("dispatch", "combine"):
         rows, notes = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
     else:
@@ -172,6 +175,7 @@ def _devices(machine: Machine, members: int | Sequence[int]) -> I64:
 def _row(
     collective: str, size: int, seconds: float, algorithm: str, protocol: str, n: int
 ) -> CollectiveRow:
+    size = 0 if collective == "barrier" else size
     rate = size / seconds / 1e9 if seconds else 0.0
     return CollectiveRow(
         collective=collective,

@@ -44,7 +44,10 @@ def scratch(name: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def private_temporary(name: str) -> Iterator[Path]:
-    """A private temporary directory for this process and those it starts, removed with the block."""
+    """A private temporary directory for this process and those it starts, removed with the block.
+
+    So are variables that name places in it: PyTorch leaves one for its compiler's cache.
+    """
     variable, previous_folder = os.environ.get("TMPDIR"), tempfile.tempdir
     with scratch(name) as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
@@ -52,7 +55,8 @@ def private_temporary(name: str) -> Iterator[Path]:
             yield folder
         finally:
             tempfile.tempdir = previous_folder
-            os.environ.pop("TMPDIR")
+            for left in [n for n, value in os.environ.items() if value.startswith(str(folder))]:
+                del os.environ[left]
             if variable is not None:
                 os.environ["TMPDIR"] = variable
 
