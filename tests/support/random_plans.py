@@ -110,5 +110,6 @@ def _plan(rng: Random, moe: bool) -> Plan:
         order=rng.choice(["tp-cp-dp-pp", "dp-tp-cp-pp", "tp-cp-ep-dp-pp"]),
         strict=rng.random() < 0.8,
     )
-    alone = plan.sync == "micro_batch" and plan.data != "fsdp"  # others reduce once a step
+    each = plan.data in ("zero2", "fsdp")
+    alone = plan.sync == "micro_batch" and not each  # others reduce once a step
     return msgspec.structs.replace(plan, sync="auto") if alone else plan

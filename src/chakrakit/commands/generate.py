@@ -350,7 +350,8 @@ def _print(figures: Figures) -> None:
         b = figures.blocks
         out.print(
             f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {100 * b.imbalance:.1f} % above "
-            f"the mean, fullest {100 * b.token_imbalance:.1f} %, keys sent {b.keys_sent:.2f} times"
+            f"even work, fullest {100 * b.token_imbalance:.1f} % above the mean, keys sent "
+            f"{b.keys_sent:.2f} times"
         )
     _print_sections(figures)
     _print_ranks(figures)

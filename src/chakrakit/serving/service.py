@@ -101,7 +101,9 @@ class Service:
             chunked=self.in_parts,
         )
         most = _UNBOUNDED if stream is None else int((stream.prompt + stream.output).sum())
-        room = int(self.memory // self.item_bytes) if self.memory else min(most, _UNBOUNDED)
+        room = min(most, _UNBOUNDED)
+        if self.memory:  # more than all items of a stream is never held
+            room = int(min(self.memory // self.item_bytes, max(most, _UNBOUNDED)))
         capacity = Capacity(
             blocks=room, block_size=1, bytes_per_token=max(1, round(self.item_bytes)), fixed=True
         )
@@ -126,7 +128,7 @@ class Service:
 
     def check(self, stream: RequestStream) -> None:
         """Raises an error where a request could never be served."""
-        pool = self.pool()
+        pool = self.pool(stream)
         most = int((stream.prompt + stream.output - 1).max())
         if most > pool.capacity.blocks:
             raise ConfigError(

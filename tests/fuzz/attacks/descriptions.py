@@ -11,6 +11,7 @@ from pathlib import Path
 import chakrakit as ck
 from fuzz.attacks.attack import Attack
 from fuzz.formats.descriptions import CAMPAIGN, CONFIG, MACHINE, NETWORK, STUDY, WORKLOAD, nccl_log
+from fuzz.formats.serving import SERVICE
 from fuzz.formats.traces import traces
 from support.foreign_files import infragraph
 
@@ -100,6 +101,7 @@ DESCRIPTIONS = [
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
     Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),
     Attack("a failure's shape of 1e-9", text("job.yaml", "name: x\nstep_seconds: 10\nsteps: 9\ncluster: {nodes: 2}\nfailures: {node_mtbf_hours: 9, shape: 1.0e-9}\ncheckpoint: {interval_steps: 3, seconds: 5}\nrecovery: restart\n"), "campaign {in}/job.yaml", "0.05"),
+    Attack("a service whose items have no size", text("s.yaml", SERVICE.replace("item_bytes: 1000.0", "item_bytes: 1.0e-310")), "serve --cluster {in}/s.yaml --requests closed{n=2,prompt=100,output=3}", "2 of 2 requests", 0),
     Attack("an nccl-tests log of 1,200 rows", _log, "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "", 0),
     Attack("an nccl-tests time of 1.2.3", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 1.2.3")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "1.2.3|number", 2),
     Attack("an nccl-tests time that no reciprocal holds", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 2.8e-316")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "2.8e-316. is not a size or time", 2),

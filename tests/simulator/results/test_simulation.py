@@ -115,3 +115,11 @@ def test_edits_hold_for_work_that_has_times_and_are_refused_for_work_that_has_no
     assert chakrakit.simulate(faster, "dgx-h100").summary.makespan_ns < 0.9 * run.makespan_ns
     notes = chakrakit.simulate(faster, "dgx-h100", compute="roofline").summary.notes
     assert any("--compute roofline replaces the times that edit{" in note for note in notes)
+
+
+def test_modelled_launches_are_not_called_measured() -> None:
+    step = chakrakit.generate(model="llama3.1-8b", layers=1, seq=64).traces
+    launched = chakrakit.transform(step, ["launched"]).traces
+    sources = {s.source for s in chakrakit.simulate(launched, "dgx-h100").summary.compute_sources}
+    assert "launches" in sources
+    assert "measured" not in sources

@@ -154,3 +154,29 @@ def test_what_is_no_assignment_is_refused() -> None:
         assigned([10], 2, "best")
     with pytest.raises(ConfigError, match="at least one token"):
         assigned([0], 2, "flops")
+
+
+@pytest.mark.parametrize(
+    ("speeds", "shares", "slack"),
+    [
+        ((4, 1, 1, 1), (0.9, 0.4, 0.4, 0.4), 1.0),
+        ((2, 2, 1, 1), (0.5, 0.5, 0.5, 0.5), 1.0),
+        ((4, 1, 1, 1), (0.25, 0.25, 0.25, 0.25), SLACK),
+    ],
+)
+@pytest.mark.parametrize("block", [1024, 8192])
+def test_a_search_finds_nothing_worse_than_packing_and_keeps_to_shares(
+    speeds, shares, slack, block
+):
+    """One document of 32,768 tokens: all of it on the fastest rank would break every share."""
+    terms = Terms(np.array(speeds) / np.mean(speeds), np.array(shares), 0.0, slack)
+    found, packed = (assigned([32768], 4, how, block, terms) for how in ("mixed", "flops"))
+    assert found.span(terms.speeds, 0.0) <= packed.span(terms.speeds, 0.0)
+    assert (found.tokens <= terms.shares * 32768 * slack + block).all()
+
+
+def test_unlike_ranks_share_one_document_by_their_speeds():
+    """2^29 pairs on ranks of 16/7, 4/7, 4/7 and 4/7: 2^27 units of time if they share them evenly."""
+    terms = Terms(np.array([16, 4, 4, 4]) / 7, np.array([0.9, 0.4, 0.4, 0.4]), 0.0, 1.0)
+    span = assigned([32768], 4, "mixed", 1024, terms).span(terms.speeds, 0.0)
+    assert 2**27 <= span < 2**27 * 1.01

@@ -7,12 +7,40 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
+from chakrakit.workloads.description import (
+    Attention,
+    Decoder,
+    Layer,
+    Lengths,
+    Matrix,
+    Mlp,
+    Plan,
+    Recorded,
+    Step,
+    Workload,
+)
 from chakrakit.workloads.generate import dry_run, generated, refuse_over_capacity
 from chakrakit.workloads.models import model_named
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)
 MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)
+
+OF_KINDS = Decoder(
+    layers=1, hidden=1344, heads=21, vocab=99, pattern=["it"],
+    kinds={"it": Layer(mixer=Attention(heads=21, kv_heads=7, head_dim=64), ffn=Mlp(width=2688))},
+)  # fmt: skip
+"""As files of configurations are read: layers say what they are made of."""
+CAPTURED = OF_KINDS.replace(
+    kv_heads=7,
+    kinds={
+        "it": Layer(
+            mixer=Recorded(
+                matrices=[Matrix(name="q", inputs=1344, outputs=1344, cut="columns")],
+                flops_per_pair=1.0,
+            )
+        )
+    },
+)
 
 REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {"tp": 3}, {}, "tp 3 does not divide decoder's 8 heads; use 1, 2, 4"),
@@ -20,9 +48,29 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
         SMALL,
         {"dp": 2, "data": "zero1", "sync": "micro_batch"},
         {"global_batch": 8},
-        "sync micro_batch is for data fsdp; zero1 reduces gradients once a step: leave sync out",
+        "sync micro_batch is for data fsdp and zero2; zero1 reduces gradients once a step: leave sync out",
     ),
     (SMALL, {"tp": 8}, {}, "tp 8 does not divide decoder's 4 kv_heads; use 1, 2, 4"),
+    (
+        OF_KINDS,
+        {"tp": 2},
+        {},
+        "tp 2 does not divide the 21 heads of decoder's it layers; use 1, 7 ",
+    ),
+    (OF_KINDS, {"tp": 3}, {"seq": 66}, "the 7 kv_heads of decoder's it layers; use 1, 7$"),
+    (
+        CAPTURED,
+        {"tp": 2},
+        {},
+        "tp 2 does not divide the 21 heads of decoder's it layers; use 1, 7 ",
+    ),
+    (CAPTURED, {"tp": 3}, {"seq": 66}, "the 7 kv_heads of decoder's it layers; use 1, 7$"),
+    (
+        OF_KINDS,
+        {"cp": 2, "context": "ulysses"},
+        {},
+        r"tp × cp \(ulysses\) 1 × 2 does not divide the 21 heads",
+    ),
     (
         SMALL,
         {"tp": 2, "cp": 4, "context": "ulysses"},
@@ -88,6 +136,17 @@ def test_refused(model: Decoder, plan: dict[str, Any], step: dict[str, Any], mes
         dry_run(
             generated(Workload(model=model, plan=Plan(**plan), step=Step(**{"seq": 64, **step})))
         )
+
+
+def test_a_vocabulary_of_any_model_is_filled_up_to_a_multiple_of_tp() -> None:
+    """Of 99 rows each of 7 ranks has 15, in the embedding and in the head."""
+    plan, step = Plan(tp=7), Step(seq=70)
+    odd, even = (
+        dry_run(generated(Workload(model=OF_KINDS.replace(vocab=n), plan=plan, step=step)))
+        for n in (99, 105)
+    )
+    assert odd.per_rank[0].memory["parameters"] == even.per_rank[0].memory["parameters"]
+    assert even.parameters - odd.parameters == 2 * (105 - 99) * 1344
 
 
 def test_more_than_the_device_holds() -> None:

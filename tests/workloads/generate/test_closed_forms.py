@@ -257,6 +257,32 @@ def test_model_state(data: str, each: tuple[float, float, float]) -> None:
     assert [memory[k] for k in kinds] == [e * found.parameters for e in each]
 
 
+@pytest.mark.parametrize(
+    ("data", "sync", "batches", "kept", "reduced"),
+    [
+        ("zero1", "auto", 3, 4, 1),
+        ("zero2", "auto", 3, 1, 3),
+        ("zero2", "micro_batch", 3, 1, 3),
+        ("zero2", "step", 3, 4, 1),
+        ("zero2", "auto", 1, 1, 1),
+        ("fsdp", "auto", 3, 1, 3),
+        ("fsdp", "step", 3, 4, 1),
+        ("fsdp", "step", 1, 1, 1),
+    ],
+)
+def test_gradients_are_kept_whole_or_reduced_every_time(
+    data: str, sync: str, batches: int, kept: int, reduced: int
+) -> None:
+    """Over four ranks: four bytes a parameter until the last micro-batch, or one and a reduction of each."""
+    model = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
+    plan = Plan(dp=4, data=data, sync=sync)
+    found = figures(model, plan, Step(seq=32, global_batch=4 * batches))
+    one = found.per_rank[0]
+    assert one.memory["gradients"] == kept * found.parameters
+    moved = sum(c.bytes for c in one.comm if c.type == "REDUCE_SCATTER")
+    assert moved == reduced * 4 * found.parameters
+
+
 def test_hsdp_reduces_shards_across_replicas() -> None:
     model = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
     plan = Plan(dp=8, data="fsdp", shard=4, reshard="always")

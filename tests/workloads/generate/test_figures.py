@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Decoder, PipelineTask, Plan, Step, Workload, schedule_of
+from chakrakit.workloads.description import (
+    Decoder,
+    PipelineTask,
+    Plan,
+    Step,
+    Workload,
+    schedule_named,
+    schedule_of,
+)
 from chakrakit.workloads.generate import Figures, dry_run, generated, refuse_over_capacity, with_fit
-from chakrakit.workloads.generate.figures import parameters, task_times
+from chakrakit.workloads.generate.figures import parameters, waiting_share
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
 
@@ -49,15 +57,37 @@ def test_work_that_several_ranks_do_in_full_is_told() -> None:
 
 
 def test_tasks_wait_for_the_stage_before_and_for_their_own_forward() -> None:
-    """One micro-batch, forwards of 2 and backwards of 3: each of two stages waits for the other."""
+    """One micro-batch on two stages: forwards of 2 and 4, backwards of 6 and 3, each after the one before.
+
+    The pipeline takes 15, in which its stages work 5 and 10.
+    """
     plan = schedule_of([["F0", "B0"], ["F0", "B0"]], 1)
     assert plan.tasks[0][0] == PipelineTask("F", 0, 0)
-    spans, busy = task_times(plan, [[2, 3], [2, 3]])
-    assert spans == [10, 5]
-    assert busy == [5, 5]
+    assert waiting_share(plan, [[2, 3], [4, 6]]) == 1 - (5 + 10) / (2 * 15)
 
 
-def test_the_bubble_is_that_of_the_slowest_stage() -> None:
+@pytest.mark.parametrize(
+    ("name", "even"),
+    [
+        ("1f1b", 1 - 24 / 33),
+        ("zb-h1", 1 - 24 / 27),
+        ("zb-v", 1 - 48 / 51),
+        ("dualpipe", 1 - 24 / 25),
+    ],
+)
+def test_one_definition_of_the_bubble_for_every_schedule(name: str, even: float) -> None:
+    """Four stages and eight micro-batches, of 3 units on each stage, or in two parts of 3 each.
+
+    If the first stage takes three times as long, it never waits, and the others work a third of its time.
+    """
+    plan = schedule_named(name, 4, 8)
+    work = [[2 if task.kind == "B" else 1 for task in stage] for stage in plan.tasks]
+    assert waiting_share(plan, work) == pytest.approx(even)
+    slow = [[3 * n for n in work[0]], *work[1:]]
+    assert waiting_share(plan, slow) == pytest.approx(1 - (1 + 3 / 3) / 4)
+
+
+def test_the_bubble_is_that_of_all_stages() -> None:
     model = SMALL.replace(layers=16, vocab=1)
     found = figures(model, Plan(pp=4), global_batch=4)
     assert found.bubble_fraction == pytest.approx(3 / 7, rel=0.02)

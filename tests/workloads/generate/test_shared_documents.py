@@ -64,6 +64,19 @@ def test_whole_documents_are_not_sent_and_a_rank_may_have_none() -> None:
     assert ck.simulate(made.traces, "dgx-h100").summary.makespan_ns > 0
 
 
+def test_the_printed_evenness_is_that_of_the_printed_work() -> None:
+    """All work over speeds that add up to seven would take that long if it was even."""
+    made = ck.generate(
+        **SMALL, context="blocks", assignment="flops", block=256, speeds=[4.0, 1.0, 1.0, 1.0]
+    )
+    flops = [c.flops for c in made.figures.per_rank]
+    longest = max(flops[0] / 4, *flops[1:])
+    assert made.figures.blocks.imbalance == pytest.approx(longest / (sum(flops) / 7) - 1)
+    assert (
+        made.figures.blocks.imbalance > 0.5
+    )  # a quarter of tokens and a quarter more is the most of a rank
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_plans_do_all_work_once_and_run_to_the_end(seed: int) -> None:
     rng = Random(seed)
@@ -95,8 +108,12 @@ def test_a_file_shares_documents_over_unlike_ranks(tmp_path: Path) -> None:
     )
     figures = data("generate", tmp_path / "w.yaml", "--json")
     assert figures["blocks"]["assignment"] == "mixed"
-    assert figures["blocks"]["imbalance"] < 0.1  # of times, with the speeds
     flops = [c["flops"] for c in figures["per_rank"]]
+    times = [work / speed for work, speed in zip(flops, (3, 3, 1, 1), strict=True)]
+    above = max(times) / (sum(flops) / 8) - 1
+    # The second rank may hold 0.3 of the tokens, and would do 3 / 8 of the work if it was even.
+    assert figures["blocks"]["imbalance"] == pytest.approx(above)
+    assert above < 0.2
     assert min(flops[:2]) > 1.3 * max(flops[2:])
     succeeded("generate", tmp_path / "w.yaml", "-o", tmp_path / "t")
     assert data("simulate", tmp_path / "t", "--machine", "dgx-h100", "--json")["makespan_ns"] > 0

@@ -38,7 +38,8 @@ class Shard(Pass):
 
     Gradients are scattered and not all-reduced; each rank updates its part, and parameters are gathered
     again after the update, or, where they are sharded themselves, before every block that uses them, with
-    `prefetch` blocks ahead. `bucket_mb` is the size of a bucket of gradients; by default 40 million elements
+    `prefetch` blocks ahead. Sharded gradients of several micro-batches are scattered after every one, block
+    by block. `bucket_mb` is the size of a bucket of gradients; by default 40 million elements
     or a million for each rank, as Megatron has it.
     """
 
@@ -74,7 +75,8 @@ class Shard(Pass):
         if self.what == "parameters":
             _gathered_blocks(draft, blocks, ranks, self.prefetch)
         else:
-            gates = self._scattered(draft, blocks, ranks)
+            each = self.what == "gradients" and _scattered_blocks(draft, blocks, ranks)
+            gates = self._scattered(draft, blocks, ranks, reduced=each)
         at = draft.rows.index(blocks[0].update)
         draft.rows[at:at] = losses  # behind the gradients, which the update waits for
         for block in blocks:
@@ -83,18 +85,21 @@ class Shard(Pass):
         draft.in_order()
         return with_model_state(draft.trace(), _state(body, self.what, ranks))
 
-    def _scattered(self, draft: Draft, blocks: list[BlockWeights], ranks: int) -> list[DraftRow]:
-        """Reduce-scatters of gradients before the update, and gathers of parameters after it."""
+    def _scattered(
+        self, draft: Draft, blocks: list[BlockWeights], ranks: int, reduced: bool
+    ) -> list[DraftRow]:
+        """Reduce-scatters of gradients before the update, unless done, and gathers of parameters after it."""
         limit = self.bucket_mb * 2**20 or GRADIENT_BYTES * max(40_000_000, 1_000_000 * ranks)
         gates = []
         for number, bucket in enumerate(buckets(blocks, limit)):
             count = sum(elements for _, elements in bucket)
             part = -(-count // ranks)
-            sizes = (count * GRADIENT_BYTES, part * GRADIENT_BYTES)
-            kind = CollectiveType.REDUCE_SCATTER
-            row = collective(draft, blocks, f"gradients.dp.{number}", kind, sizes, "dp")
-            draft.wait(row, (g for rows, _ in bucket for g in rows))
-            gates.append(row)
+            if not reduced:
+                sizes = (count * GRADIENT_BYTES, part * GRADIENT_BYTES)
+                kind = CollectiveType.REDUCE_SCATTER
+                row = collective(draft, blocks, f"gradients.dp.{number}", kind, sizes, "dp")
+                draft.wait(row, (g for rows, _ in bucket for g in rows))
+                gates.append(row)
             back = collective(
                 draft, blocks, f"parameters.dp.{number}", CollectiveType.ALL_GATHER,
                 (part * PARAMETER_BYTES, count * PARAMETER_BYTES), "dp", dtype="bf16",
@@ -139,6 +144,17 @@ def _gathered_blocks(draft: Draft, blocks: list[BlockWeights], ranks: int, prefe
                 _free(rows, blocks[block].total * PARAMETER_BYTES, back)
             if back:
                 _scatter(draft, blocks[block], rows, ranks)
+
+
+def _scattered_blocks(draft: Draft, blocks: list[BlockWeights], ranks: int) -> bool:
+    """Scatters of gradients behind every block where there are several micro-batches; whether there are."""
+    rows_of = stretches(draft, len(blocks))
+    if len({batch for batch, _, _ in rows_of}) == 1:
+        return False
+    for (_, back, block), rows in rows_of.items():
+        if back and blocks[block].total:
+            _scatter(draft, blocks[block], rows, ranks)
+    return True
 
 
 def _gather(

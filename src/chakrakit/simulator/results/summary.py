@@ -28,7 +28,7 @@ from chakrakit.simulator.engine import (
     StoredOperations,
     most_at_once,
 )
-from chakrakit.simulator.results.certainty import makespan_interval
+from chakrakit.simulator.results.certainty import has_modelled_host, makespan_interval
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.model import RECOMPUTED, Trace
@@ -170,8 +170,8 @@ class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """The operations whose times come from one source: over all ranks, and as a share of all."""
 
     source: str
-    """`measured`, `profile`, `extrapolated` (a profile outside its measured sizes), `roofline`, or `none`
-    for operations about which nothing is known."""
+    """`measured`, `profile`, `extrapolated` (a profile outside its measured sizes), `roofline`, `launches` (of
+    the modelled host of a captured program), or `none` for operations about which nothing is known."""
     nodes: int
     nodes_share: float
     time_ns: float
@@ -353,13 +353,18 @@ def _step(outcome: Outcome) -> float:
 def compute_shares(outcome: Outcome) -> list[ComputeShare]:
     """The operations of all ranks by the source of their time; an error if none of them has one."""
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
-    nodes, time = np.zeros(len(CostSource)), np.zeros(len(CostSource))
+    names = [*(source.name.lower() for source in CostSource), "launches"]
+    launched = has_modelled_host(outcome.membership.traces.card)
+    nodes, time = np.zeros(len(names)), np.zeros(len(names))
     for c, count in enumerate(copies.tolist()):
-        rows = outcome.rows(c)
-        works = work_rows(outcome.program(c).trace)
+        rows, trace = outcome.rows(c), outcome.program(c).trace
+        works = work_rows(trace)
         source = outcome.sources[rows][works]
-        nodes += count * np.bincount(source, minlength=len(CostSource))
-        time += count * np.bincount(source, outcome.durations[rows][works], len(CostSource))
+        if launched:
+            of_host = ~on_device(trace)[works] & (source == CostSource.MEASURED)
+            source = np.where(of_host, len(CostSource), source)
+        nodes += count * np.bincount(source, minlength=len(names))
+        time += count * np.bincount(source, outcome.durations[rows][works], len(names))
     if nodes.sum() and nodes[CostSource.NONE] == nodes.sum():
         raise TraceError(
             f"nothing says how long the {int(nodes.sum()):,} operations take: they have no times, "
@@ -367,14 +372,14 @@ def compute_shares(outcome: Outcome) -> list[ComputeShare]:
         )
     shares = [
         ComputeShare(
-            source=source.name.lower(),
-            nodes=int(nodes[source]),
-            nodes_share=float(nodes[source] / nodes.sum()),
-            time_ns=float(time[source] / PS_PER_NS),
-            time_share=_over(float(time[source]), float(time.sum())),
+            source=name,
+            nodes=int(nodes[code]),
+            nodes_share=float(nodes[code] / nodes.sum()),
+            time_ns=float(time[code] / PS_PER_NS),
+            time_share=_over(float(time[code]), float(time.sum())),
         )
-        for source in CostSource
-        if nodes[source]
+        for code, name in enumerate(names)
+        if nodes[code]
     ]
     return sorted(shares, key=lambda s: -s.time_ns)
 

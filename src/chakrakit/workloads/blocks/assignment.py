@@ -86,11 +86,13 @@ def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Ass
     From the best limits, and from blocks that are just dealt out, blocks are moved as long as that helps.
     """
     dealt = [_dealt(documents, ranks, block, terms, turn) for turn in (False, True)]
+    unlike = bool(np.ptp(terms.speeds) or np.ptp(terms.shares))
+    packed = [by_flops(documents, ranks, block, terms)] if unlike else []
     if few(dealt[0]):
-        tried = [_moved(dealt[0], terms)]
+        tried = [*packed, *(_moved(a, terms) for a in (dealt[0], *packed))]
     elif len(documents) == 1:
-        # Uneven pieces of one document send less in all than even ones and wait longer in their rounds.
-        tried = [whole_documents(documents, ranks, block, terms)]
+        # Among like ranks, uneven pieces of one document send less in all and wait longer in their rounds.
+        tried = [whole_documents(documents, ranks, block, terms), *packed]
     else:
         lengths = sorted(set(documents))
         limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
@@ -98,7 +100,16 @@ def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Ass
             [_split_at(documents, ranks, block, terms, limit) for limit in limits], terms
         )
         tried += [_moved(a, terms) for a in (*dealt, *tried[:_MOVED])]
-    return _by_span([*tried, per_document(documents, ranks, block, terms)], terms)[0]
+    tried.append(per_document(documents, ranks, block, terms))
+    most = _most_tokens(terms, sum(documents), block)
+    fitting = [a for a in tried if (a.tokens <= most).all()]
+    return _by_span(fitting or tried, terms)[0]
+
+
+def _most_tokens(terms: Terms, tokens: float, largest: float) -> F64:
+    """The most tokens of each rank: its share, and the largest piece more, so that all have a place."""
+    most: F64 = terms.shares * tokens * terms.slack + largest * (terms.shares > 0)
+    return most
 
 
 def _by_span(tried: Sequence[Assignment], terms: Terms) -> list[Assignment]:
@@ -121,7 +132,7 @@ def _dealt(
 def _moved(assignment: Assignment, terms: Terms) -> Assignment:
     """With blocks moved to where fewer keys have to be sent."""
     sizes = assignment.blocks.size
-    room = terms.shares * sizes.sum() * terms.slack + sizes.max() * (terms.shares > 0)
+    room = _most_tokens(terms, sizes.sum(), sizes.max())
     return Moving(assignment, terms.speeds, terms.byte_pairs, room).moved()
 
 
@@ -155,7 +166,7 @@ class _Packing:
         self.work, self.tokens, self.speeds = work, tokens, terms.speeds
         self.usable = terms.shares > 0
         self.worth = 1e-9 if np.ptp(terms.speeds) else _WORTH
-        self.room = terms.shares * tokens.sum() * terms.slack + tokens.max() * self.usable
+        self.room = _most_tokens(terms, tokens.sum(), tokens.max())
         self.owner = np.zeros(len(work), np.int64)
 
     def largest_first(self) -> None:

@@ -299,10 +299,11 @@ class Plan(Part, frozen=True, kw_only=True):
     prefetch: int = 1
     """FSDP: units gathered ahead of the one that computes."""
     sync: Literal["auto", "step", "micro_batch"] = "auto"
-    """When gradients are reduced; auto: every micro-batch for FSDP, once per step for the others."""
+    """When gradients are reduced; auto: every micro-batch for FSDP and ZeRO-2, once per step for the others.
+    What is reduced once a step is kept whole by every rank until the last of several micro-batches."""
     bucket_mb: float = 0
     """Size of a gradient bucket in MiB; by default 25 for ddp, and 4 bytes × max(40M, 1M × dp) elements
-    for zero1 and zero2."""
+    for zero1 and zero2, which over several micro-batches reduces layer by layer and gathers in buckets."""
     schedule: str = "1f1b"
     """gpipe, 1f1b, interleaved, zb-h1, zb-v or dualpipe."""
     chunks: int = 1

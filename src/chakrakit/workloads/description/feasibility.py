@@ -12,6 +12,7 @@ from chakrakit.workloads.description.decoder_layers import (
     CompressedAttention,
     DeltaNet,
     LatentAttention,
+    Layer,
     Linear,
     Mixer,
     Recorded,
@@ -272,8 +273,7 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
     counts = {"heads": model.heads}
     if isinstance(model, Decoder) and not model.kv_lora:
         counts["kv_heads"] = model.kv_heads or model.heads
-    cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
-    degree = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
+    cut, degree = _cut_of_heads(plan)
     for name, count in counts.items():
         if count % cut:
             fits = _fitting(count, *counts.values())
@@ -281,8 +281,15 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
     ffn = model.ffn or 4 * model.hidden
     if ffn % plan.tp or model.hidden % plan.tp:
         yield f"tp {plan.tp} does not divide hidden {model.hidden} and ffn {ffn}; use " + _fitting(
-            64, ffn, model.hidden
+            64, ffn, model.hidden, *counts.values()
         )
+
+
+def _cut_of_heads(plan: Plan) -> tuple[int, str]:
+    """Into how many parts heads are cut, and by what."""
+    if plan.context == "ulysses" and plan.cp > 1:
+        return plan.tp * plan.cp, f"tp × cp (ulysses) {plan.tp} × {plan.cp}"
+    return plan.tp, f"tp {plan.tp}"
 
 
 _CUT = ("heads", "kv_heads", "key_heads", "value_heads", "groups", "width", "shared", "beside")
@@ -291,15 +298,15 @@ _CUT = ("heads", "kv_heads", "key_heads", "value_heads", "groups", "width", "sha
 
 def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
     """What tp and cp cannot cut of layers of several kinds."""
-    cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
+    cut, degree = _cut_of_heads(plan)
     for name, layer in model.kinds.items():
-        sizes = {n: getattr(p, n, 0) for p in (layer.mixer, layer.ffn) if p for n in _CUT}
-        whole = [n for n in sizes.values() if n]
+        sizes = _cut_sizes(model, layer)
         for size, count in sizes.items():
-            if count % (cut if size.endswith("heads") else plan.tp):
+            of_heads = size.endswith("heads")
+            if count % (cut if of_heads else plan.tp):
                 yield (
-                    f"tp {plan.tp} does not divide the {count} {size} of {model.name}'s {name} layers; "
-                    f"use {_fitting(64, *whole)}"
+                    f"{degree if of_heads else f'tp {plan.tp}'} does not divide the {count} {size} of "
+                    f"{model.name}'s {name} layers; use {_fitting(64, model.hidden, *sizes.values())}"
                 )
         for matrix in getattr(layer.mixer, "matrices", ()):
             size = {"columns": matrix.outputs, "rows": matrix.inputs}.get(matrix.cut, 0)
@@ -316,6 +323,16 @@ def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
             yield f"cp {plan.cp} does not cut the {name} layers of {model.name}; use cp 1"
     if model.hidden % plan.tp:
         yield f"tp {plan.tp} does not divide hidden {model.hidden}; use {_fitting(64, model.hidden)}"
+
+
+def _cut_sizes(model: Decoder, layer: Layer) -> dict[str, int]:
+    """What tp cuts of a layer; of a captured one with attention the heads, which its matrices do not tell."""
+    parts = [part for part in (layer.mixer, layer.ffn) if part is not None]
+    sizes = {n: count for p in parts for n in _CUT if (count := getattr(p, n, 0))}
+    mixer = layer.mixer
+    if isinstance(mixer, Recorded) and mixer.flops_per_pair and any(m.cut for m in mixer.matrices):
+        sizes |= {"heads": model.heads, "kv_heads": model.kv_heads or model.heads}
+    return sizes
 
 
 def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
@@ -427,9 +444,10 @@ def _data(plan: Plan) -> Iterator[str]:
         yield "shard (HSDP) and ep together are not built; use one of them"
     if plan.shard and plan.schedule == "dualpipe":
         yield "shard (HSDP) and dualpipe together are not built; use another schedule"
-    if plan.sync == "micro_batch" and plan.data in ("ddp", "zero1", "zero2") and data > 1:
+    if plan.sync == "micro_batch" and plan.data in ("ddp", "zero1") and data > 1:
         yield (
-            f"sync micro_batch is for data fsdp; {plan.data} reduces gradients once a step: leave sync out"
+            f"sync micro_batch is for data fsdp and zero2; {plan.data} reduces gradients once a step: leave "
+            "sync out"
         )
 
 

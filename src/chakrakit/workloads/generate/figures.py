@@ -79,7 +79,10 @@ class BlockFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     blocks: int
     """Pieces of documents, each of which one rank works on."""
     imbalance: float
-    """How much longer than the mean the busiest rank's attention takes in a micro-batch, as a mean."""
+    """How much longer than with even work the busiest rank takes for its FLOPs of a micro-batch, as a mean.
+
+    Work is even where every rank has as much of it as its speed is of all speeds.
+    """
     token_imbalance: float
     """How many more tokens than the mean the fullest rank has."""
     keys_sent: float
@@ -116,6 +119,7 @@ class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     flops_total: int
     replicated: list[Replicated]
     bubble_fraction: float
+    """The share of the pipeline's time in which stages wait, with tasks as long as their FLOPs."""
     per_rank: list[ClassFigures]
     fits: bool | None = None
     """Whether every rank fits its device's memory; None where no machine was named."""
@@ -169,14 +173,29 @@ def block_figures(programs: Generated) -> BlockFigures | None:
         return None
     shapes = [shape for r in range(plan.dp) for shape in programs.shapes_of(r)]
     shared = [programs.shared.assignment(shape.attended) for shape in shapes]
-    times = [a.work / programs.shared.terms.speeds for a in shared]
     return BlockFigures(
         assignment=plan.assignment,
         blocks=sum(len(a.blocks) for a in shared),
-        imbalance=float(np.mean([t.max() / t.mean() for t in times])) - 1,
+        imbalance=_block_imbalance(programs),
         token_imbalance=float(np.mean([a.tokens.max() / a.tokens.mean() for a in shared])) - 1,
         keys_sent=sum(a.keys_sent for a in shared) / sum(float(a.tokens.sum()) for a in shared),
     )
+
+
+def _block_imbalance(programs: Generated) -> float:
+    """How much longer the busiest rank of cp takes than if work was shared by speed, as a mean."""
+    plan, layout = programs.workload.plan, programs.layout
+    speeds = programs.shared.terms.speeds
+    work = np.zeros((plan.dp, plan.cp, layout.steps * layout.micro_batches))
+    for c in programs.classes:
+        columns = c.program.columns
+        inside = columns["micro_batch"] >= 0
+        flops = np.bincount(columns["micro_batch"][inside], columns["flops"][inside], work.shape[2])
+        dp, cp = (c.mesh.coordinates[axis][c.ranks] for axis in ("dp", "cp"))
+        np.add.at(work, (dp, cp), flops)
+    even = work.sum(axis=1) / speeds.sum()
+    longest = (work / speeds[:, None]).max(axis=1)
+    return float((longest / even)[even > 0].mean() - 1)
 
 
 def sample_figures(programs: Generated) -> SampleFigures | None:
@@ -271,15 +290,17 @@ def replicated(programs: Generated) -> list[Replicated]:
 
 
 def bubble_fraction(programs: Generated) -> float:
-    """Returns the idle share of the slowest stage's time, if tasks take time in proportion to their FLOPs."""
+    """Returns the share of a pipeline's time in which stages wait, with tasks as long as their FLOPs.
+
+    Of all stages together, from the first task to the end of the last, whatever the schedule: also where a
+    stage with more work than the others keeps them waiting.
+    """
     layout = programs.layout
     if programs.workload.plan.pp == 1 or not programs.workload.step.in_micro_batches:
         return 0.0
     firsts = {c.program.stage: c for c in reversed(programs.classes)}
     work = [_task_work(firsts[s], layout.schedule) for s in range(programs.workload.plan.pp)]
-    spans, busy = task_times(layout.schedule, work)
-    worst = int(np.argmax(spans))
-    return float(1 - busy[worst] / spans[worst]) if spans[worst] else 0.0
+    return waiting_share(layout.schedule, work)
 
 
 def _task_work(rank_class: RankClass, plan: PipelineSchedule) -> list[int]:
@@ -291,8 +312,8 @@ def _task_work(rank_class: RankClass, plan: PipelineSchedule) -> list[int]:
     return [int(w) for w in work]
 
 
-def task_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int], list[int]]:
-    """For each stage, the time from its first task to the end of its last, and the time it works."""
+def waiting_share(plan: PipelineSchedule, work: list[list[int]]) -> float:
+    """The share of all stages' time in which they wait, if each task of a stage takes this long."""
     rows = [(s, c) for s, tasks in enumerate(plan.tasks) for c in tasks]
     number = {(s, c): i for i, (s, c) in enumerate(rows)}
     homes, pairs = plan.homes(), []
@@ -306,10 +327,8 @@ def task_times(plan: PipelineSchedule, work: list[list[int]]) -> tuple[list[int]
     lanes = np.array([s for s, _ in rows])
     durations = np.array([w for stage in work for w in stage])
     times = schedule(len(rows), Edges.of(edges[:, 0], edges[:, 1]), durations, resource=lanes)
-    spans = [
-        int(times.end[lanes == s].max() - times.start[lanes == s].min()) for s in range(len(work))
-    ]
-    return spans, [sum(w) for w in work]
+    time = len(work) * int(times.end.max(initial=0))
+    return 1 - float(durations.sum()) / time if time else 0.0
 
 
 def _sources(

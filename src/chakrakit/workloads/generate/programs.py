@@ -224,5 +224,5 @@ def check_aligned(classes: Sequence[RankClass]) -> None:
                     raise ConfigError(
                         f"ranks of one group {role} would make different numbers of collectives and hang: "
                         f"{name} {known:,}, {one.name} {count:,}; give every replica as many micro-batches "
-                        "(quotas), or reduce gradients once per step (data ddp or zero1)"
+                        "(quotas), or reduce gradients once per step (data ddp or zero1, or sync step)"
                     )

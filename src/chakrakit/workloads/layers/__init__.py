@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.workloads.layers.attention import ALL, Core, KeyExchange, Reach, Stretch
 from chakrakit.workloads.layers.families import FamilyBlocks
-from chakrakit.workloads.layers.fsdp import GatherUnit, elements, sharded
+from chakrakit.workloads.layers.fsdp import GatherUnit, elements, scattered, sharded
 from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
 from chakrakit.workloads.layers.resharding import ShardHolder, Transfer, gathers, spread, transfers
@@ -53,6 +53,7 @@ __all__ = [
     "linear",
     "lookup",
     "norm",
+    "scattered",
     "sharded",
     "spread",
     "stack_of",

@@ -1,4 +1,4 @@
-"""Fully sharded parameters: a block's weights are gathered before use and its gradients scattered."""
+"""Sharded parameters and gradients: weights are gathered before use, gradients scattered where they arise."""
 
 from __future__ import annotations
 
@@ -85,6 +85,23 @@ def sharded(block: Block, units: Sequence[GatherUnit]) -> Block:
     ]  # gradients of weights need no weights
     _frees(backward, users[-1] if users else len(backward) - 1, units)
     weights = [replace(w, grad_node=w.grad_node + len(again)) for w in block.weights]
+    end = block.backward_end + len(again) if block.backward_end >= 0 else -1
+    gathered = replace(
+        block,
+        forward=forward,
+        backward=backward,
+        weights=weights,
+        backward_end=end,
+        forward_end=block.forward_end + len(units),
+    )
+    return scattered(gathered, units)
+
+
+def scattered(block: Block, units: Sequence[GatherUnit]) -> Block:
+    """The block with the gradients scattered of those units that do so in every backward pass."""
+    if not any(unit.scatter for unit in units):
+        return block
+    backward, weights = list(block.backward), [replace(w) for w in block.weights]
     grad_nodes = {e: sorted({w.grad_node for w in weights if w.expert == e}) for e in (False, True)}
     for unit in units:
         if unit.scatter:
@@ -93,15 +110,7 @@ def sharded(block: Block, units: Sequence[GatherUnit]) -> Block:
             backward.append(node)
             for weight in (w for w in weights if w.expert == unit.expert):
                 weight.grad_node = len(backward) - 1  # complete only once it is reduced
-    end = block.backward_end + len(again) if block.backward_end >= 0 else -1
-    return replace(
-        block,
-        forward=forward,
-        backward=backward,
-        weights=weights,
-        backward_end=end,
-        forward_end=block.forward_end + len(units),
-    )
+    return replace(block, backward=backward, weights=weights)
 
 
 def _frees(nodes: list[BlockNode], at: int, units: Sequence[GatherUnit]) -> None:

@@ -27,6 +27,7 @@ from chakrakit.workloads.layers import (
     Tensor,
     Weight,
     elements,
+    scattered,
     sharded,
     stack_of,
 )
@@ -176,7 +177,8 @@ class WorkloadLayout:
         units = tuple(self.units(parts, index))
         key = (parts[index].block, units)
         if key not in self.tables:
-            block = sharded(self.stack.block(parts[index].block), units)
+            shard = sharded if self.shards else scattered
+            block = shard(self.stack.block(parts[index].block), units)
             self.tables[key] = BlockTables.of(block, self.book)
         return self.tables[key]
 
@@ -197,11 +199,11 @@ class WorkloadLayout:
         return "shard" if plan.shard and plan.data != "ddp" else "dp"
 
     def units(self, parts: list[PlacedBlock], index: int) -> list[GatherUnit]:
-        """What FSDP gathers before block `index` of a chunk."""
-        if not self.shards:
+        """What FSDP gathers before block `index` of a chunk, or what ZeRO-2 scatters after it."""
+        if not (self.shards or self.scatters):
             return []
         part, block = parts[index], self.stack.block(parts[index].block)
-        if self.workload.plan.units == "root":
+        if self.shards and self.workload.plan.units == "root":
             return self._with_root(parts, index, block)
         return self._own_units(block, part.block in self.last)
 
@@ -260,6 +262,24 @@ class WorkloadLayout:
 
     @property
     def sync_each(self) -> bool:
-        """Whether gradients are reduced after every micro-batch."""
-        sync = self.workload.plan.sync
-        return sync == "micro_batch" or (sync == "auto" and self.workload.plan.data == "fsdp")
+        """Whether gradients are reduced after every micro-batch.
+
+        ZeRO-2, which keeps a part of them alone, cannot add them up before they are reduced; one
+        micro-batch it reduces in buckets.
+        """
+        plan = self.workload.plan
+        if plan.data == "zero2":
+            return plan.sync != "step" and self.micro_batches > 1
+        return plan.sync == "micro_batch" or (plan.sync == "auto" and plan.data == "fsdp")
+
+    @property
+    def scatters(self) -> bool:
+        """Whether blocks reduce gradients without gathering parameters."""
+        plan, step = self.workload.plan, self.workload.step
+        return plan.data == "zero2" and step.kind == "train" and self.sync_each
+
+    @property
+    def keeps_whole_gradients(self) -> bool:
+        """Whether gradients add up on every rank until they are reduced once."""
+        sharded = self.workload.plan.data in ("zero2", "fsdp")
+        return not sharded or (not self.sync_each and self.micro_batches > 1)

@@ -28,7 +28,7 @@ def model_state(layout: WorkloadLayout, weights: Sequence[HeldWeight]) -> list[S
         return [StatePart("parameters", layout.weight_bytes([h.weight for h in weights]))]
     widths = {
         "parameters": (BYTES[step.dtype], data == "fsdp"),
-        "gradients": (BYTES[step.grad_dtype or "fp32"], data in ("zero2", "fsdp")),
+        "gradients": (BYTES[step.grad_dtype or "fp32"], not layout.keeps_whole_gradients),
         "optimizer": (optimizer_state(step), data in ("zero1", "zero2", "fsdp")),
     }
     parts = []

@@ -56,6 +56,7 @@ class CapturedModel:
     rows: list[Layer]
     hidden: int
     heads: int
+    kv_heads: int
     vocab: int
     tied: bool
     extra: int
@@ -214,10 +215,12 @@ class _Capture:
                 f"{self.path}: its layers have {' and '.join(map(str, sorted(counts)))} experts; models "
                 f"here have one number of them; {CURE}"
             )
+        heads = int(getattr(self.config, "num_attention_heads", 1) or 1)
         return CapturedModel(
             rows=rows,
             hidden=int(self.config.hidden_size),
-            heads=int(getattr(self.config, "num_attention_heads", 1) or 1),
+            heads=heads,
+            kv_heads=int(getattr(self.config, "num_key_value_heads", 0) or heads),
             vocab=int(self.words.shape[0]),
             tied=self.tied,
             extra=language - in_layers - self.words.numel() * (1 if self.tied else 2),

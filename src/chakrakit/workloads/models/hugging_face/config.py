@@ -76,6 +76,7 @@ def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
         layers=len(model.rows),
         hidden=model.hidden,
         heads=model.heads,
+        kv_heads=model.kv_heads,
         vocab=model.vocab,
         tied=model.tied,
         extra=model.extra,
