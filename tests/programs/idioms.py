@@ -884,6 +884,31 @@ def ulysses():
         optimizer.step()
 
 
+@program(
+    "lists of unequal tensors, as test_all_gather_v_cuda of pytorch/pytorch's distributed_test.py"
+)
+def unequal():
+    local = start()
+    rank, world = dist.get_rank(), dist.get_world_size()
+    rows = [3 if r < world // 2 else 2 for r in range(world)]  # what is left over goes to the first
+    model = nn.Linear(16, 16).to(local)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        mine = model(torch.randn(rows[rank], 16).to(local))
+        all_rows = [torch.empty(n, 16, device="cuda") for n in rows]
+        dist.all_gather(all_rows, mine.detach())
+        summed = torch.empty_like(mine)
+        dist.reduce_scatter(summed, [r * 2 for r in all_rows])
+        swapped = torch.empty(sum(rows), 16, device="cuda")
+        dist.all_to_all_single(swapped, mine.detach().repeat(world, 1), rows, [rows[rank]] * world)
+        listed = [torch.empty(n, 16, device="cuda") for n in rows]
+        dist.all_to_all(listed, [mine.detach()] * world)
+        (mine * summed).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(torch.cat([swapped, *listed]).shape)
+
+
 @program("openai/CLIP in the manner of mlfoundations/open_clip loss.py")
 def contrastive():
     local = start()

@@ -28,5 +28,6 @@ def test_a_program_is_captured_valid_and_simulated(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_is_captured_on_many_ranks() -> None:
-    assert capture_all.outcome("megatron_like", 512) == "ok"
+@pytest.mark.parametrize("name", ["megatron_like", "unequal"])
+def test_a_program_is_captured_on_many_ranks(name: str) -> None:
+    assert capture_all.outcome(name, 512) == "ok"

@@ -51,6 +51,22 @@ def test_splits_of_an_all_to_all():
     assert (found.out_splits, found.in_splits) == ([3, 5], [4, 4])
 
 
+def test_every_rank_says_the_same_of_a_gather_of_unequal_tensors():
+    """Two and eight rows of 12 bytes: shares of five rows."""
+    for own in (SMALL, LARGE):
+        found = read("c10d::allgather_", ([[SMALL, LARGE]], [own], GROUP), {}, None)
+        assert (found.kind, found.in_bytes, found.out_bytes) == (C.ALL_GATHER, 60, 120)
+    found = read("c10d::allgather_", ([[SMALL, SMALL]], [SMALL], GROUP), {}, None)
+    assert (found.in_bytes, found.out_bytes) == (24, 48)
+
+
+def test_lists_of_unequal_tensors_are_the_splits_of_an_all_to_all():
+    found = read("c10d::alltoall_", ([SMALL, LARGE], [SMALL, SMALL], GROUP), {}, None)
+    assert (found.out_splits, found.in_splits) == ([6, 24], [6, 6])
+    found = read("c10d::alltoall_", ([SMALL, SMALL], [SMALL, SMALL], GROUP), {}, None)
+    assert (found.out_splits, found.in_splits) == ([], [])
+
+
 @pytest.mark.parametrize(
     "name", ["_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd", "c10d::x"]
 )

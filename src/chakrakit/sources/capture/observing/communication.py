@@ -35,6 +35,10 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> CommCall | None:
     lists = [list(v) for v in values if _is_split(v)]
     if kind == _C.ALL_TO_ALL and len(lists) >= 2:
         comm.out_splits, comm.in_splits = lists[0], lists[1]
+    elif short == "alltoall_" and (_are_unequal(inputs) or _are_unequal(outputs)):
+        comm.out_splits, comm.in_splits = _elements(outputs), _elements(inputs)
+    elif short == "allgather_" and _are_unequal(outputs):
+        comm.in_bytes = _share(outputs)
     if kind in (words.SEND, words.RECV) and numbers:
         comm.peer, comm.tag = numbers[0], numbers[1] if len(numbers) > 1 else 0
     elif kind in _ROOTED and numbers:
@@ -97,6 +101,24 @@ def _group(value: Any) -> str | None:
 
 def _bytes(operands: list[torch.Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in operands)
+
+
+def _elements(operands: list[torch.Tensor]) -> list[int]:
+    return [t.numel() for t in operands]
+
+
+def _are_unequal(operands: list[torch.Tensor]) -> bool:
+    return any(t.shape != operands[0].shape for t in operands)
+
+
+def _share(gathered: list[torch.Tensor]) -> int:
+    """Bytes that each rank sends in a gather of equal tensors that takes as long as one of unequal tensors.
+
+    PyTorch has NCCL broadcast unequal tensors from one rank after the other, in one group (`allgather` of
+    ProcessGroupNCCL.cpp). Around a ring that moves what a gather does: all tensors but one cross each link.
+    """
+    elements = -(-sum(_elements(gathered)) // len(gathered))
+    return elements * gathered[0].element_size()
 
 
 def _dtype(operands: list[torch.Tensor]) -> str:
