@@ -140,9 +140,9 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     delays: JobDelays | None = None
     """What delays cost a pipeline-parallel job; None unless its operations say their stage and replica."""
     bound: str = ""
-    """What saves most when it is twice as fast: `device`, `communication`, `host` or `data`; `balanced` where
-    several save about the same, `unexplained` where nothing in the run says what it waits for, and empty for
-    what no resource bounds, such as a hang or a campaign."""
+    """What saves most when it is twice as fast: `device`, `communication`, `host`, `data` or `saving` (to a
+    store); `balanced` where several save about the same, `unexplained` where nothing in the run says what it
+    waits for, and empty for what no resource bounds, such as a hang or a campaign."""
     bound_saves: dict[str, float] = {}
     """The share of the run that each resource saves when it is twice as fast, largest first."""
     explained: float = 0.0

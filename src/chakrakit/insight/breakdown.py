@@ -25,6 +25,8 @@ from chakrakit.trace.timing import Intervals
 
 _HOST = (EdgeKind.LAUNCH, EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD, EdgeKind.SYNC)
 IDLE_CAUSES = ("host", "dependency", "peer", "bubble", "data", "ended", "cut", "unknown")
+STORE_CAUSES = {RowKind.LOAD: "loading", RowKind.SAVE: "saving"}
+"""Why a rank is idle while a store works for it, by the kind of what it waits for."""
 PARTS = (
     "compute",
     "exposed communication",
@@ -32,10 +34,11 @@ PARTS = (
     "bubble",
     "host",
     "data",
+    "saving",
     "exposed copy",
     "other idle",
 )
-"""What the time of a rank is made of, as every table and chart names it: five kinds of waiting among them."""
+"""What the time of a rank is made of, as every table and chart names it: six kinds of waiting among them."""
 
 
 class Breakdown(Result, msgspec.Struct):
@@ -44,8 +47,9 @@ class Breakdown(Result, msgspec.Struct):
     compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns = the span. Exposed communication is what
     no computation covers, exposed copying what neither covers. Of the exposed communication,
     `exposed_wait_ns` is waiting for peers that are late to a collective or to receive, `bubble_ns`
-    waiting for a message to be sent, the rest moves data. Of the exposed copying, `data_ns` reads from a
-    store. `idle` splits idle_ns by what the next work waited for: the host, the program's data loader, a
+    waiting for a message to be sent, the rest moves data. Of the exposed copying, `data_ns` reads from the
+    memory of another rank. `idle` splits idle_ns by what the next work waited for: the host, the program's
+    data loader, reads from a store (`loading`) and writes to one (`saving`, also after the last work), a
     dependency, a peer, a message (bubble); `ended` is after the rank's last work, `cut` what a recording
     holds before the first and after the last work of its device, which is not known to be idle.
     """
@@ -75,7 +79,8 @@ class Breakdown(Result, msgspec.Struct):
                     self.exposed_wait_ns + idle.get("peer", 0),
                     self.bubble_ns + idle.get("bubble", 0),
                     idle.get("host", 0),
-                    self.data_ns + idle.get("data", 0),
+                    self.data_ns + idle.get("data", 0) + idle.get("loading", 0),
+                    idle.get("saving", 0),
                     self.exposed_copy_ns - self.data_ns,
                     sum(idle.get(cause, 0) for cause in ("dependency", "ended", "cut", "unknown")),
                 ),
@@ -153,6 +158,8 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Whether anything but communication runs on a device."""
     loading_ns: int
     """How long the program waited for its data loader before its first work."""
+    stores: tuple[dict[str, int], dict[str, int]]
+    """How long the rank waited for stores before its first work and after its last, by cause."""
     cut: tuple[int, int]
     """How long the recording of a device's rank goes on before and after the device's work; 0 for others."""
 
@@ -186,6 +193,7 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
         high=high,
         on_device=view.has_device,
         loading_ns=_loading(view).cut(low, busy.low).total if len(busy) else 0,
+        stores=_store_edges(view, causes, first, busy),
         cut=_cut(view, busy) if view.measured and view.has_device else (0, 0),
     )
 
@@ -200,15 +208,46 @@ def _cut(view: RankView, busy: Intervals) -> tuple[int, int]:
     return max(busy.low - low, 0), max(high - busy.high, 0)
 
 
+def _store_edges(
+    view: RankView, causes: Causes, first: I64, busy: Intervals
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How long stores worked for a rank before its first work, if that waited for one, and after its last."""
+    low, high = view.span
+    if not len(busy):
+        return _at_stores(view, Intervals.of(np.array([low]), np.array([high]))), {}
+    before = Intervals.of(np.array([low]), np.array([max(busy.low, low)]))
+    after = Intervals.of(np.array([min(busy.high, high)]), np.array([high]))
+    waits = bool(_waits_for_store(view, causes, first).any())
+    return _at_stores(view, before) if waits else {}, _at_stores(view, after)
+
+
+def _at_stores(view: RankView, within: Intervals) -> dict[str, int]:
+    """How much of these stretches a store works for the rank, by cause; reads come before writes."""
+    times: dict[str, int] = {}
+    for kind, cause in STORE_CAUSES.items():
+        rows = np.flatnonzero(view.kind == kind)
+        at = within & Intervals.of(view.start[rows], view.end[rows])
+        if at.total:
+            times[cause] = at.total
+            within = within - at
+    return times
+
+
+def _waits_for_store(view: RankView, causes: Causes, rows: I64) -> Mask:
+    """Which of these rows could start only when their own rank's use of a store was over."""
+    row = np.where(causes.start_rank[rows] < 0, causes.start_row[rows], -1)
+    return np.asarray((row >= 0) & view.uses_store[np.maximum(row, 0)], np.bool_)
+
+
 def _reads(view: RankView) -> Intervals:
-    """When a rank read data from a store."""
+    """When a rank read data from the memory of another."""
     rows = np.flatnonzero(view.loads_data & (view.kind == RowKind.COPY))
     return Intervals.of(view.start[rows], view.end[rows])
 
 
 def _loading(view: RankView) -> Intervals:
     """When the program waited for its data loader."""
-    rows = np.flatnonzero(view.loads_data & view.on_host & view.ran)
+    rows = np.flatnonzero(view.loads_data & view.on_host & view.ran & ~view.uses_store)
     return Intervals.of(view.start[rows], view.end[rows])
 
 
@@ -238,10 +277,15 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
     if view.measured:
         done = np.isin(causes.start[follows], _DONE) & (rest.end - rest.start > _KERNEL_GAP_NS)
         why[done & (why == IDLE_CAUSES.index("dependency"))] = IDLE_CAUSES.index("unknown")
+    held = _waits_for_store(view, causes, follows)
+    why[held] = IDLE_CAUSES.index("dependency")
     length = np.zeros(len(IDLE_CAUSES), np.int64)
     np.add.at(length, why, rest.end - rest.start)
     length[IDLE_CAUSES.index("data")] = (gaps & loading).total
-    return {name: int(length[i]) for i, name in enumerate(IDLE_CAUSES) if length[i]}
+    at_stores = _at_stores(view, Intervals.of(rest.start[held], rest.end[held]))
+    length[IDLE_CAUSES.index("dependency")] -= sum(at_stores.values())
+    idle = {name: int(length[i]) for i, name in enumerate(IDLE_CAUSES) if length[i]}
+    return idle | at_stores
 
 
 def _why(view: RankView, causes: Causes, rows: I64) -> I64:
@@ -251,7 +295,7 @@ def _why(view: RankView, causes: Causes, rows: I64) -> I64:
     why[code == Cause.NOTHING] = IDLE_CAUSES.index("unknown")
     why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
     waited = np.where(causes.start_rank[rows] < 0, causes.start_row[rows], -1)
-    for_host = (waited >= 0) & view.on_host[np.maximum(waited, 0)]
+    for_host = (waited >= 0) & (view.on_host & ~view.uses_store)[np.maximum(waited, 0)]
     why[for_host] = IDLE_CAUSES.index("host")
     why[(causes.start_rank[rows] >= 0) | (code == Cause.ARRIVAL)] = IDLE_CAUSES.index("peer")
     why[view.trace.types[rows] == NodeType.COMM_RECV_NODE] = IDLE_CAUSES.index("bubble")
@@ -303,15 +347,20 @@ def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdow
 def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
     """Idle time by cause over the whole span, including before the rank's first work and after its last."""
     if part.begin is None or part.finish is None:
-        return {part.head: span[1] - span[0]}
+        at_stores = part.stores[0]
+        rest = span[1] - span[0] - sum(at_stores.values())
+        return at_stores | ({part.head: rest} if rest or not at_stores else {})
     idle = dict(part.idle)
     before, after = part.cut
     loading = 0 if part.on_device and before else part.loading_ns
+    at_first, at_last = part.stores if not any(part.cut) else ({}, {})
     edges = (
         ("cut", before + after),
         ("data", loading),
-        (part.head, part.begin - span[0] - before - loading),
-        ("ended", span[1] - part.finish - after),
+        (part.head, part.begin - span[0] - before - loading - sum(at_first.values())),
+        *at_first.items(),
+        ("ended", span[1] - part.finish - after - sum(at_last.values())),
+        *at_last.items(),
     )
     for cause, length in edges:
         if length:

@@ -138,7 +138,7 @@ def _labels(view: RankView, texts: dict[str, int]) -> I64:
         return_inverse=True,
     )
     names = [
-        f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= RowKind.HOST else KIND_NAMES[k]
+        f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k != RowKind.NONE else KIND_NAMES[k]
         for k, n in pairs.T.tolist()
     ]
     numbers = np.array([texts.setdefault(t, len(texts)) for t in names] or [0], np.int64)

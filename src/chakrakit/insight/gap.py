@@ -30,6 +30,7 @@ _CLOSED_BY = {
     "bubble": "the pipeline's schedule and its messages",
     "host": "the host's times of launches and operators (the pass launched, --host)",
     "data": "reads of input data, which a prediction has only as storage nodes",
+    "saving": "writes to stores, which a prediction has only as storage nodes",
     "exposed copy": "the bandwidth between host and device",
     "other idle": "gaps between kernels (kernel_overhead of the device)",
 }

@@ -241,7 +241,10 @@ def _bound(a: Analysis) -> Iterator[Answer]:
         not a.bound or a.serving is not None
     ):  # a served stream is bound by what its requests wait for
         return
-    saves = ", ".join(f"the {name} {100 * share:.0f} %" for name, share in a.bound_saves.items())
+    saves = ", ".join(
+        f"{_FASTER.get(name, f'the {name}')} {100 * share:.0f} %"
+        for name, share in a.bound_saves.items()
+    )
     path = a.critical_path
     shares = [(short(name, 40), percent(ns, path.length_ns)) for name, ns in _on_path(a)[:3]]
     top = [f"{name} {of_path} %" for name, of_path in shares]
@@ -309,13 +312,17 @@ _ON_PATH = {
     "device": ("compute", "copy"),
     "communication": ("communication",),
     "host": ("host", "compute"),
-    "data": ("host", "copy"),
+    "data": ("host", "load"),
+    "saving": ("save",),
 }
+_FASTER = {"data": "reading data", "saving": "saving to a store"}
+"""What is faster where a resource is, if that is not the resource itself."""
 _BOUND = {
     "host": "The host bounds it.",
     "device": "The device bounds it.",
     "communication": "Communication bounds it.",
-    "data": "Its input data bounds it.",
+    "data": "Reading its data bounds it.",
+    "saving": "Saving to a store bounds it.",
     "balanced": "No single resource bounds it: where one gets faster, another takes its place.",
 }
 
@@ -405,6 +412,8 @@ _IDLE = {
     "peer": "another rank was late",
     "bubble": "a message had not been sent",
     "data": "the next batch was not there",
+    "loading": "it was reading from a store",
+    "saving": "it was saving to a store",
     "ended": "the rank was done before the others",
     "unknown": "nothing in the trace says why:",
 }

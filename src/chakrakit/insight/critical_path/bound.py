@@ -20,11 +20,15 @@ RESOURCES: dict[str, tuple[RowKind, ...]] = {
     "device": (RowKind.COMPUTE, RowKind.COPY),
     "communication": (RowKind.COMM,),
     "host": (RowKind.HOST,),
+    "data": (RowKind.LOAD,),
+    "saving": (RowKind.SAVE,),
 }
 """What can bound a run, and the kinds of rows that get faster with it."""
 ON_HOST: dict[str, tuple[RowKind, ...]] = {
     "host": (RowKind.COMPUTE, RowKind.COPY, RowKind.HOST),
     "communication": (RowKind.COMM,),
+    "data": (RowKind.LOAD,),
+    "saving": (RowKind.SAVE,),
 }
 """The same where nothing runs on a device: the host computes."""
 MARGIN = 0.8
@@ -48,7 +52,8 @@ class Bound(Result, msgspec.Struct, frozen=True):
     """What bounds a run, and the shares of it that it would save with each resource twice as fast."""
 
     name: str
-    """`device`, `communication`, `host`, `data`, `balanced`, `unexplained`, or empty for an empty run."""
+    """`device`, `communication`, `host`, `data`, `saving` to a store, `balanced`, `unexplained`, or empty for
+    an empty run."""
     saves: dict[str, float] = {}
     """By resource, largest first."""
     explained: float = 0.0
@@ -104,6 +109,7 @@ def path_bound(attribution: Mapping[str, int]) -> Bound:
     saves = {
         name: sum(attribution.get(part, 0) for part in parts) / total / 2
         for name, parts in _ON_PATH.items()
+        if name in _ALWAYS or any(part in attribution for part in parts)
     }
     return judged(saves, 2 * sum(saves.values()))
 
@@ -112,5 +118,9 @@ _ON_PATH = {
     "device": ("compute", "copy"),
     "communication": ("communication",),
     "host": ("host", "launch", "synchronization"),
+    "data": ("load",),
+    "saving": ("save",),
 }
 """The parts of a critical path that get shorter with each resource; gaps between kernels are nobody's."""
+_ALWAYS = ("device", "communication", "host")
+"""What every run is taken to have; a store is named only where the path is on it."""

@@ -174,8 +174,8 @@ _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 class Segment(Result, msgspec.Struct, frozen=True, gc=False):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
-    `what` is `compute`, `communication`, `copy` or `host` for work; `launch`, `kernel gap`,
-    `synchronization`, `dependency`, `event`, `recorded wait`, `began later`,
+    `what` is `compute`, `communication`, `copy`, `host`, `load` or `save` (of a store) for work;
+    `launch`, `kernel gap`, `synchronization`, `dependency`, `event`, `recorded wait`, `began later`,
     `background` for waits, and `unexplained`.
     """
 

@@ -104,9 +104,10 @@ def kinds_of(model: Model) -> list[str]:
 
 
 def select(names: RankNames, selector: str) -> Mask:
-    """The rows that a selector means: `compute`, `communication`, `copy`, `host`, `group:NAME` or a pattern.
+    """The rows that a selector means: one of CLASSES, `group:NAME` or a pattern.
 
-    A pattern is a regular expression for the beginning of a device row's name or of its operator's name.
+    A pattern is a regular expression for the beginning of the name of a row that is not the host's, or of its
+    operator's name.
     """
     if selector in CLASSES:
         return np.asarray(names.kind == CLASSES[selector])
@@ -118,7 +119,9 @@ def select(names: RankNames, selector: str) -> Mask:
     except ValueError as error:
         raise ConfigError(f"{selector!r} is neither a class nor a pattern: {error}") from None
     hit = np.array([matches(t) for t in names.texts] or [False])
-    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= RowKind.COPY))
+    return np.asarray(
+        (hit[names.name] | hit[names.operator]) & ~np.isin(names.kind, (RowKind.HOST, RowKind.NONE))
+    )
 
 
 def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> Gain:
@@ -148,11 +151,13 @@ def slack_summary(model: Model) -> list[KindSlack]:
     """The slack of a model's rows by kind."""
     slack = model.slack[: model.rows]
     out = []
-    for kind in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY, RowKind.HOST):
+    for kind in CLASSES.values():
         mine = slack[model.kind == kind]
         if len(mine):
             critical = int((mine <= CRITICAL_NS).sum())
-            out.append(KindSlack(kind.name.lower(), len(mine), critical, int(np.median(mine))))
+            out.append(
+                KindSlack(RowKind(kind).name.lower(), len(mine), critical, int(np.median(mine)))
+            )
     return out
 
 

@@ -151,6 +151,10 @@ class RowKind(IntEnum):
     HOST = 3
     NONE = 4
     """It did not run, or does no work."""
+    LOAD = 5
+    """It reads from a store, which takes nothing from the device or the host."""
+    SAVE = 6
+    """It writes to a store."""
 
 
 KIND_NAMES: dict[int, str] = {
@@ -159,6 +163,8 @@ KIND_NAMES: dict[int, str] = {
     RowKind.COPY: "copy",
     RowKind.HOST: "host",
     RowKind.NONE: "other",
+    RowKind.LOAD: "load",
+    RowKind.SAVE: "save",
 }
 """The names of the kinds in results and on pages."""
 
@@ -270,6 +276,9 @@ class RankView:
         if not self.has_device:
             kind[self._computes_on_host] = RowKind.COMPUTE
         kind[self.is_comm] = RowKind.COMM
+        kind[self.uses_store] = np.where(
+            self.trace.is_type(NodeType.MEM_LOAD_NODE), RowKind.LOAD, RowKind.SAVE
+        )[self.uses_store]
         idle = self.trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~self.on_host
         kind[~self.ran | idle] = RowKind.NONE
         return kind
@@ -298,9 +307,17 @@ class RankView:
         return loads | (stored(self.trace) & self.trace.is_type(NodeType.MEM_LOAD_NODE))
 
     @cached_property
+    def uses_store(self) -> Mask:
+        """Rows that read from or write to a store of the machine."""
+        if "storage" not in self.trace.column_names:
+            return np.zeros(len(self), np.bool_)
+        named = self.trace.column("storage", "") != ""
+        return np.asarray(stored(self.trace) & named, np.bool_)
+
+    @cached_property
     def has_device(self) -> bool:
         """Whether anything but communication runs on a device."""
-        return bool((~self.on_host & self.ran & ~self.is_comm).any())
+        return bool((~self.on_host & self.ran & ~self.is_comm & ~self.uses_store).any())
 
     @cached_property
     def parent(self) -> I32:
@@ -377,7 +394,8 @@ class RankView:
         lane, _ = self.lanes
         receives = self.trace.types == NodeType.COMM_RECV_NODE
         beside = ~self.trace.has("stream") & (receives if self.measured else self.is_comm)
-        rows = np.flatnonzero((self.kind <= RowKind.COPY) & ~self.on_host & ~beside)
+        works = self.works_on_device | self.uses_store
+        rows = np.flatnonzero(works & self.ran & ~self.on_host & ~beside)
         rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
         same = lane[rows[1:]] == lane[rows[:-1]]
         overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - self.tolerance_ns)
