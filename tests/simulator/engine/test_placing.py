@@ -28,5 +28,5 @@ def test_the_result_says_how_ranks_were_placed_or_what_straddles():
         ).summary.notes
         for dp in (32, 35)
     ]
-    assert notes[0] == ["64 ranks to a node of 72, so that no group straddles two nodes"]
+    assert notes[0][0] == "64 ranks to a node of 72, so that no group straddles two nodes"
     assert "groups of 35 to 35 ranks straddle nodes of 72 devices" in notes[1][0]

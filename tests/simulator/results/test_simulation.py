@@ -123,3 +123,11 @@ def test_modelled_launches_are_not_called_measured() -> None:
     sources = {s.source for s in chakrakit.simulate(launched, "dgx-h100").summary.compute_sources}
     assert "launches" in sources
     assert "measured" not in sources
+
+
+@pytest.mark.parametrize(("vocab", "said"), [(33333, True), (33336, False)])
+def test_products_of_odd_widths_are_said_to_be_timed_as_padded(vocab: int, said: bool) -> None:
+    """No kernel loads 16 bytes at a time of rows of 33,333 elements of 16 bits; 33,336 are whole."""
+    step = chakrakit.generate(model="llama3.1-8b", layers=1, seq=77, vocab=vocab).traces
+    notes = chakrakit.simulate(step, "dgx-h100").summary.notes
+    assert any("timed as if it were padded" in note for note in notes) == said

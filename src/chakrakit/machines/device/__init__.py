@@ -14,6 +14,7 @@ from chakrakit.machines.device.clocks import (
 from chakrakit.machines.device.corrections import Correction, weights
 from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.framework import InFramework, framework_named
+from chakrakit.machines.device.generated import operand_sizes
 from chakrakit.machines.device.ladder import (
     RECORDED,
     common_compute,
@@ -74,6 +75,7 @@ from chakrakit.machines.device.work import (
     picoseconds,
     roofline_seconds,
     too_long,
+    typed_as,
     unit_demand,
     work_rows,
 )
@@ -132,6 +134,7 @@ __all__ = [
     "latency_stretch",
     "measured_rows",
     "nanoseconds_to_ticks",
+    "operand_sizes",
     "operations_of",
     "operators_of",
     "packaged_profile",
@@ -149,6 +152,7 @@ __all__ = [
     "show_time",
     "split_units",
     "too_long",
+    "typed_as",
     "unit_demand",
     "weights",
     "work_model",

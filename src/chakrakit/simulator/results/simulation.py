@@ -25,9 +25,11 @@ from chakrakit.machines.device import (
     WorkModel,
     dtypes_of,
     framework_named,
+    operand_sizes,
     operators_of,
     packaged_profile,
     rung_of,
+    typed_as,
     work_model,
 )
 from chakrakit.machines.fabric import Machine
@@ -420,6 +422,7 @@ def simulate(
     summary.notes += _host_notes(outcome)
     if work.name != "measured":
         summary.notes += [*_rate_notes(outcome, loaded), *_replaced_notes(traces, work)]
+        summary.notes += _width_notes(traces)
     summary.notes += _class_notes(summary, resolved.network)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, done.limit)
@@ -566,6 +569,33 @@ def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
     devices = [machine.devices[i] for i in {int(machine.device_of[d]) for d in outcome.device_of}]
     gaps = (device.rate_gap(name) for name in much for device in devices)
     return list(dict.fromkeys(gap for gap in gaps if gap))
+
+
+_ALIGNED = 8
+"""Elements of 16 bits in the 16 bytes that kernels of products load at a time."""
+
+
+def _width_notes(traces: TraceSet) -> list[str]:
+    """Says where generated products have widths that no kernel loads whole."""
+    if traces.card.tool != "chakra generate":
+        return []
+    odd = total = 0.0
+    for number in range(traces.body_count):
+        body = traces.body_at(number)
+        codes, shapes = body.texts("inputs_shapes")
+        of_text = [any(size[-1] % _ALIGNED for size in operand_sizes(text)) for text in shapes]
+        phase, phases = body.texts("phase")
+        forward = np.isin(phase, [i for i, name in enumerate(phases) if name == "forward"])
+        flops = body.column("num_ops", 0) * (forward & typed_as(body, "matmul"))
+        odd += float(flops[np.array([*of_text, False])[codes]].sum())
+        total += float(flops.sum())
+    if odd <= _MUCH_OF_A_TYPE * total:
+        return []
+    return [
+        f"warning: {100 * odd / total:.0f} % of the products' FLOPs have a width that {_ALIGNED} does not "
+        "divide; they are timed as if it were padded, as Megatron-LM pads a vocabulary, and kernels for "
+        "odd widths take up to seven times as long"
+    ]
 
 
 def _replaced_notes(traces: TraceSet, work: WorkModel) -> list[str]:

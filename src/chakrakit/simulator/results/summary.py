@@ -170,8 +170,8 @@ class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """The operations whose times come from one source: over all ranks, and as a share of all."""
 
     source: str
-    """`measured`, `profile`, `extrapolated` (a profile outside its measured sizes), `roofline`, `launches` (of
-    the modelled host of a captured program), or `none` for operations about which nothing is known."""
+    """`measured`, `profile`, `extrapolated` (a profile outside its measured sizes), `roofline`, `launches`
+    (of the modelled host of a captured program), or `none` for operations about which nothing is known."""
     nodes: int
     nodes_share: float
     time_ns: float
