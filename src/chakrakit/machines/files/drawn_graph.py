@@ -36,7 +36,7 @@ class DrawnGraph:
         self.assumed[sentence] = None
 
     def machine(self, device: str = "", *, one_node: bool = True) -> Machine:
-        """The machine, with devices of a preset by name or without rates; one node unless it says otherwise."""
+        """The machine, with devices of a preset by name or without rates."""
         if not self.devices:
             raise ConfigError(f"{self.where}: no GPU in it, so nothing to run ranks on")
         graph = GraphText(devices=self.devices, links=self.links)
