@@ -285,7 +285,7 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     name: str = "machine"
     device: DeviceText | str = msgspec.field(default_factory=DeviceText)
     nodes: int | None = None
-    """Size of the outermost dimension; replaces the size that it has. Without it an only dimension is one node."""
+    """Size of the outermost dimension; replaces the size that it has."""
     network: list[DimensionText] = []
     graph: GraphText | None = None
     software: SoftwareText = msgspec.field(default_factory=SoftwareText)
