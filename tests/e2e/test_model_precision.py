@@ -98,7 +98,7 @@ def test_experts_in_mxfp4_are_shown_from_the_file_to_the_report(tmp_path) -> Non
     said = "weights mxfp4, activations bf16, cache bf16"
     assert said in succeeded("info", traces)
     succeeded("simulate", traces, "--machine", "dgx-b200", "-o", run)
-    assert said in succeeded("analyze", run)
+    assert said in succeeded("analyze", run, "--full")
     assert data("analyze", run)["precision"] == said
     succeeded("report", run, "-o", tmp_path / "page.html")
     assert said in (tmp_path / "page.html").read_text()

@@ -333,12 +333,22 @@ def build_machine(text: MachineText, where: str = "machine") -> Machine:
         library=text.library,
         site=text.site,
         assumed=tuple(text.assumed),
+        nodes_of_one=_nodes_of_one(text),
     )
     check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
     machine = replace(machine, stores=read_stores(text.storage, machine, f"{where}.storage"))
     for i, change in enumerate(text.changes):
         machine = _changed(machine, change, f"{where}.changes[{i}]")
     return machine
+
+
+def _nodes_of_one(text: MachineText) -> bool:
+    """Whether the places of an only dimension are nodes: it counts nodes, or stores stand on some of them.
+
+    A graph does not say which of its devices share a node.
+    """
+    on_nodes = any(store.kind != "local" for store in text.storage.values())
+    return text.nodes is not None or text.graph is not None or on_nodes
 
 
 def _device(text: DeviceText | str, where: str) -> Device:

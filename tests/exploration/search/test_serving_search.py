@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -134,3 +136,29 @@ def test_of_several_machines_the_cheapest_that_serves_is_found() -> None:
     assert "no way to serve with up to 1 devices" in result.refused["tpu-v5e"]
     with pytest.raises(ConfigError, match="did you mean 'dgx-h200'"):
         search_serving_on("llama-3.1-8b", [1], ["dgx-h100", "dgx-h20"], stream, "ttft=2000")
+
+
+def test_the_precision_is_that_of_the_machine(tmp_path: Path) -> None:
+    """Hopper has no products of four-bit numbers; Blackwell has."""
+    sizes = {
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 2,
+        "vocab_size": 512,
+    }
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    made = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": []}
+    path = tmp_path / "config.json"
+    path.write_text(
+        json.dumps({"model_type": "llama", **sizes, **heads, "quantization_config": made})
+    )
+    given = ("poisson{rate=2,n=2,prompt=64,output=8}", "ttft=2000")
+    fixed = {"tp": [1], "pools": ["together"]}
+    for machine, activations in (("dgx-h200", "bf16"), ("dgx-b200", "nvfp4")):
+        result, serving = search_serving(str(path), [1], machine, *given, fixed=fixed)
+        assert result.model is not None
+        assert (result.model.precision.weights, result.model.precision.activations) == (
+            "nvfp4",
+            activations,
+        )
+        assert serving.served().result().model == result.model

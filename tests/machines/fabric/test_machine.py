@@ -41,6 +41,25 @@ def test_a_device_has_an_address_in_every_dimension():
     assert machine.instance(devices, 1).tolist() == [0, 1, 3]  # one ring per rail
 
 
+REMOTE = {"store": {"kind": "remote", "nodes": [7], "bandwidth": "4 GB/s"}}
+DISK = {"disk": {"kind": "local", "bandwidth": "1 GB/s"}}
+
+
+@pytest.mark.parametrize(
+    ("more", "node_size"),
+    [({}, 8), ({"storage": DISK}, 8), ({"nodes": 8}, 1), ({"storage": REMOTE}, 1)],
+)
+def test_an_only_dimension_is_one_node_unless_its_places_are_nodes(more, node_size):
+    machine = network({"topology": "switch", "size": 8}, **more)
+    assert machine.node_size == node_size
+    joined = network({"topology": "switch", "size": 8}, {"topology": "switch", "size": 1}, nodes=1)
+    assert joined.node_size == 8
+
+
+def test_servers_of_one_accelerator_are_nodes():
+    assert (load_machine("ethernet-100g").node_size, load_machine("ethernet-100g:4").size) == (1, 4)
+
+
 def test_a_flat_dimension_is_crossed_alone():
     machine = MACHINES["flat"]
     names = machine.vertex_names()

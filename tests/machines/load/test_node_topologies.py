@@ -77,7 +77,7 @@ AMD_SMI_BEFORE = (
 @pytest.mark.parametrize("text", [ROCM, ROCM_JSON, AMD_SMI, AMD_SMI_JSON, AMD_SMI_BEFORE])
 def test_rocm_s_links(loaded, text):
     machine = loaded(text)
-    assert (machine.size, between(machine, 0, 1)) == (2, 64e9)
+    assert (machine.size, machine.node_size, between(machine, 0, 1)) == (2, 2, 64e9)
 
 
 def test_simai_s_servers_and_their_network(loaded):

@@ -25,7 +25,7 @@ def served() -> ServedRun:
     device = {"power": 500, "idle_power": 100, "price_per_hour": 3.6}
     machine = parse_machine({"network": network, "device": device}, "m")
     setup = Setup(together(2, 8, 3), [pool(max_requests=1)], record_steps=True)
-    work = SimpleNamespace(plan=SimpleNamespace(tp=1), model_figures=None)
+    work = SimpleNamespace(plan=SimpleNamespace(tp=1), figures_on=lambda peak: None)
     level = ServiceLevel(ttft=20.0)
     return ServedRun(setup, run(setup), machine.devices[0], (1,), (work,), level=level)
 

@@ -89,6 +89,27 @@ def test_local_disks_and_peer_memory_are_tiers_beside_the_remote_store():
     assert max(seconds(simulate(each(8), made))) == pytest.approx(0.1 + 8 / 4)
 
 
+@pytest.mark.parametrize("around", [[], [{"topology": "switch", "size": 2, "bandwidth": "9 GB/s"}]])
+def test_devices_on_one_switch_share_a_disk_whether_or_not_another_node_stands_beside(around):
+    """Four ranks write 1 GB each to a disk of 2 GB/s, which a second node without ranks does not change."""
+    disk = {"disk": {"kind": "local", "bandwidth": "2 GB/s"}}
+    level = {"topology": "switch", "size": 4, "bandwidth": "100 GB/s"}
+    made = parse_machine({"network": [level, *around], "storage": disk}, "small")
+    done = simulate(each(4, store="disk"), made)
+    assert seconds(done) == pytest.approx([4 / 2] * 4)
+    assert [(use.server, use.operations) for use in done.summary.storage] == [(0, 4)]
+
+
+@pytest.mark.parametrize(("more", "between"), [({}, False), ({"nodes": 2}, True)])
+def test_only_what_passes_between_nodes_is_called_modelled(more, between):
+    sender, receiver = ck.TraceBuilder(), ck.TraceBuilder()
+    sender.send("out", 0, 1, GB)
+    receiver.recv("in", 0, 1, GB)
+    text = {"network": [{"topology": "switch", "size": 2, "bandwidth": "10 GB/s"}], **more}
+    done = simulate(ck.TraceSet([sender.build(), receiver.build()]), parse_machine(text, "small"))
+    assert done.summary.modelled == between
+
+
 def test_storage_and_collectives_share_the_network():
     """Rank 0 writes while rank 4 sends it nothing: their transfers out of one port halve each other."""
     made = machine(remote=remote(bandwidth="100 GB/s", latency=0))

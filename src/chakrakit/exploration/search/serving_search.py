@@ -296,7 +296,7 @@ def search_serving(
         level=slo,
         attain=attain,
         command=_command(model, name, requests, engine, slo, best_plan),
-        model=serving.operators(max(1, best_plan.tp)).model_figures,
+        model=serving.operators(max(1, best_plan.tp)).figures_on(loaded.device(0).peak),
         stopped=search.stopped,
     )
     return result, serving

@@ -126,6 +126,8 @@ class Machine:
     """Whether it comes with the package, so that `name:N` stands for N nodes."""
     assumed: tuple[str, ...] = ()
     """What its file does not say and was assumed, as sentences."""
+    nodes_of_one: bool = False
+    """Whether each place of its only dimension is a node; else that dimension is one node."""
 
     @property
     def notes(self) -> list[str]:
@@ -150,8 +152,8 @@ class Machine:
 
     @property
     def node_size(self) -> int:
-        """Devices of one node: the size of the innermost dimension; 1 if it is the only one."""
-        return self.shape[0] if len(self.shape) > 1 else 1
+        """Devices of one node: the innermost dimension, unless its places are nodes themselves."""
+        return 1 if len(self.shape) == 1 and self.nodes_of_one else self.shape[0]
 
     @property
     def free_devices(self) -> I64:

@@ -35,11 +35,12 @@ class DrawnGraph:
         """Notes what the file does not say, once."""
         self.assumed[sentence] = None
 
-    def machine(self, device: str = "") -> Machine:
+    def machine(self, device: str = "", *, one_node: bool = True) -> Machine:
         """The machine, with devices of a preset by name or without rates."""
         if not self.devices:
             raise ConfigError(f"{self.where}: no GPU in it, so nothing to run ranks on")
         graph = GraphText(devices=self.devices, links=self.links)
         name = self.where.rsplit("/", 1)[-1]
         text = MachineText(name=name, graph=graph, device=device or DeviceText())
-        return replace(build_machine(text, self.where), assumed=tuple(self.assumed))
+        machine = build_machine(text, self.where)
+        return replace(machine, assumed=tuple(self.assumed), nodes_of_one=not one_node)

@@ -49,7 +49,7 @@ def read_simai_topology(data: bytes, where: str) -> Machine:
             graph.link(*_link(line.split(), name, f"{where}, line {number}"))
     if len(graph.links) != links:
         raise FormatError(f"{len(graph.links):,} links; line 1 says {links:,}", path=where)
-    return graph.machine(_GPUS.get(words[5].upper(), ""))
+    return graph.machine(_GPUS.get(words[5].upper(), ""), one_node=False)
 
 
 def _link(words: list[str], name: dict[int, str], where: str) -> tuple[str, str, float, float]:

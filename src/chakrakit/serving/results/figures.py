@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
-from chakrakit.operators import figure_for
 from chakrakit.results import Spread, spread
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
 from chakrakit.serving.requests import RequestStream
@@ -460,15 +458,7 @@ class ServedRun:
 
     @property
     def _model(self) -> ModelFigures | None:
-        """The model's figures; a device without products in a type computes in that of the activations."""
-        figures, peak = self.work[0].model_figures if self.work else None, self.device.peak
-        if figures is None:
-            return None
-        used = figures.precision
-        stated = used.activations.split(" + ")
-        types = [t if figure_for(peak, t) is not None else used.unquantized for t in stated]
-        own = msgspec.structs.replace(used, activations=" + ".join(dict.fromkeys(types)))
-        return msgspec.structs.replace(figures, precision=own)
+        return self.work[0].figures_on(self.device.peak) if self.work else None
 
     @property
     def _devices(self) -> int:

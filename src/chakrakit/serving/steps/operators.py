@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,6 +21,7 @@ from msgspec.structs import replace as replace_fields
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
+from chakrakit.operators import figure_for
 from chakrakit.workloads.description import Decoder, Plan, Step
 from chakrakit.workloads.generate import ModelFigures, model_figures, touched_experts
 from chakrakit.workloads.layers import (
@@ -218,6 +219,14 @@ class StepOperators:
         size = plain + round((figures.precision.weight_bytes - plain) * FOUR_BITS)
         own = replace_fields(figures.precision, weights="fp4", activations="fp4", weight_bytes=size)
         return replace_fields(figures, precision=own)
+
+    def figures_on(self, peak: Mapping[str, float]) -> ModelFigures:
+        """The same on a device, which computes in the unquantized type where it has no products in one."""
+        used = self.model_figures.precision
+        stated = used.activations.split(" + ")
+        types = [t if figure_for(peak, t) is not None else used.unquantized for t in stated]
+        own = replace_fields(used, activations=" + ".join(dict.fromkeys(types)))
+        return replace_fields(self.model_figures, precision=own)
 
     @property
     def vision_bytes(self) -> int:
