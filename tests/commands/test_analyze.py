@@ -74,7 +74,7 @@ def test_people_get_tables_of_so_many_rows_with_equal_ranks_in_one(runs: Path) -
 def test_one_section_alone_as_a_table_or_as_values(runs: Path) -> None:
     table = succeeded("analyze", runs / "fast", "--section", "time")
     assert "time by rank" in table
-    assert "operators by device time" not in table
+    assert "operators by " not in table
     head, *rows = succeeded("analyze", runs / "fast", "--section", "time", "--csv").splitlines()
     assert head.startswith("rank,compute,exposed communication,late ranks,bubble,host,data")
     assert [row.split(",")[0] for row in rows] == ["0", "1"]

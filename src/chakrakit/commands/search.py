@@ -472,7 +472,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         "pp",
         "cp",
         "ep",
-        "batch",
+        "micro",
         "data",
         "recompute",
         "schedule",
@@ -534,18 +534,19 @@ _SERVED_HEAD = (
 
 def print_served(result: ServingSearchResult) -> None:
     """The best way, the others, and why."""
-    from chakrakit.results import counted
+    from chakrakit.results import counted, money_text
 
     best = result.best
     plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     console().print(
         f"best: {best.engines} on {counted(best.devices, 'device')} of {result.machine}: "
         f"{best.attained:.1%} of the requests within {result.level}"
+        + (f", {money_text(best.price_per_hour)} an hour" if best.price_per_hour else "")
     )
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
     lines = [
         *(f"not on {name}: {why}" for name, why in result.refused.items()),
-        "TTFT and TPOT are those that the share of requests which --attain asks for stays within",
+        "TTFT and TPOT: the share of requests that --attain asks for is below",
         *(f"{name}: {plan.why}" for name, plan in plans),
         f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "
         f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",

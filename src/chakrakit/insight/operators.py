@@ -51,8 +51,9 @@ class Operators(Result, msgspec.Struct):
     shapes: list[Spent]
 
     def table(self) -> Table:
-        """Operators by device time."""
-        return self._table("operators by device time", self.operators)
+        """Operators by device time, or by their own where they are all that runs, as on a CPU."""
+        alone = self.kernels == self.operators
+        return self._table(f"operators by {'' if alone else 'device '}time", self.operators)
 
     def kernel_table(self) -> Table:
         """Kernels by time; none where operators are all that runs, as on a CPU."""
@@ -369,7 +370,8 @@ def roofline_of(
     hfu = rate / peak_tflops if peak_tflops else 0.0
     again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
     mfu = hfu * (1 - again / ops) if ops else 0.0
-    used = {p.dtype: roofs.peak(p.dtype) for p in points if p.dtype} if peaks else {}
+    stated = [p.dtype for p in points if p.dtype and figure_for(peaks or {}, p.dtype) is not None]
+    used = {dtype: roofs.peak(dtype) for dtype in stated}
     return RunRoofline(
         ops=ops,
         tflops_per_rank=rate,
