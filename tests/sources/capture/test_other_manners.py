@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from chakrakit import ChakraError
 
 Captured = Callable[..., Any]
+PROGRAMS = Path(__file__).parent / "programs"
 MULTIPLIED = 2
 """A multiply-add is two FLOPs."""
 
@@ -131,3 +133,14 @@ def test_a_size_that_the_device_computes_is_refused_with_its_cure(captured: Capt
 def test_a_step_without_any_operator_is_refused(captured: Captured) -> None:
     with pytest.raises(ChakraError, match="nothing was computed between the times that finished"):
         captured("other_manners", "nothing", ranks=1, step_ends="finished")
+
+
+def test_ranks_that_pad_to_different_sizes_are_named_with_their_line(captured: Captured) -> None:
+    """Rows of 4 numbers of 4 bytes: rank 1 pads to its own 3, rank 0 to its own 2."""
+    report, _ = captured("other_manners", "padded", ranks=2, device="h200")
+    (said,) = [text for text in report.warnings if "into a collective" in text]
+    assert "rank 1 puts 48 bytes into a collective and rank 0 32" in said
+    line = int(said.removeprefix("other_manners.py:").partition(":")[0])
+    source = (PROGRAMS / "other_manners.py").read_text().splitlines()
+    assert "dist.all_gather([torch.empty_like(whole)" in source[line - 1]
+    assert "pad to a constant" in said

@@ -203,6 +203,8 @@ class CommCall(msgspec.Struct, array_like=True):
     tag: int = 0
     in_splits: list[int] = []
     out_splits: list[int] = []
+    line: str = ""
+    """The script's line that issued it."""
 
 
 class Op(msgspec.Struct, kw_only=True, array_like=True):

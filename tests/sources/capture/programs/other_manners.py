@@ -228,6 +228,22 @@ def exchanged():
         optimizer.step()
 
 
+def padded():
+    """Ranks tell each other how many rows they have, and pad theirs to the most."""
+    dist.init_process_group("nccl")
+    ranks, model = dist.get_world_size(), nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        rows = model(torch.randn(2 + dist.get_rank() % 2, 4, device="cuda"))
+        count = torch.tensor([len(rows)], device="cuda")
+        counts = [torch.zeros_like(count) for _ in range(ranks)]
+        dist.all_gather(counts, count)
+        whole = torch.zeros(max(map(int, counts)), 4, device="cuda")
+        dist.all_gather([torch.empty_like(whole) for _ in range(ranks)], whole)
+        rows.sum().backward()
+        optimizer.step()
+
+
 def sized():
     """A number of the device is the size of a tensor."""
     x = torch.randn(4, 4, device="cuda", requires_grad=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -13,7 +14,7 @@ from chakrakit.sources.capture.folding.kinds import RankKind
 from chakrakit.sources.capture.recording import CapturedRank, CommCall, Signature
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import CollectiveType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 
@@ -175,6 +176,7 @@ def report_of(
         for figures in _collectives(kind, families):
             collectives.setdefault((figures.type, figures.group), figures)
     all_warnings = [w for k in kinds for w in k.recording.warnings] + list(warnings)
+    all_warnings += _disagreements(kinds, families)
     return CaptureReport(
         sum(len(k.ranks) for k in kinds),
         [_figures(k) for k in kinds],
@@ -182,6 +184,37 @@ def report_of(
         sorted({s for k in kinds for s in k.recording.stubbed}),
         list(dict.fromkeys(all_warnings)),
     )
+
+
+_EQUAL = {CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER}
+"""Collectives into which every rank puts as many bytes."""
+
+
+def _disagreements(kinds: Sequence[RankKind], families: Families) -> Iterator[str]:
+    """Names the lines at which ranks that meet put different numbers of bytes into one collective.
+
+    That is what comes of sizes that ranks tell each other and then pad to: each is the captured rank's own.
+    """
+    met: dict[tuple[tuple[int, ...], str, int], tuple[CommCall, int]] = {}
+    lines: set[str] = set()
+    for recording in (kind.recording for kind in kinds):
+        homes, calls = families.of_recorded(recording.groups), Counter[str]()
+        for comm in recording.comms:
+            family = homes.get(comm.group)
+            if family is None or comm.kind not in _EQUAL:
+                continue
+            calls[comm.group] += 1
+            key = (family.group_of(recording.rank), family.role, calls[comm.group])
+            other, rank = met.setdefault(key, (comm, recording.rank))
+            alike = (other.kind, other.dtype) == (comm.kind, comm.dtype)
+            if alike and other.in_bytes != comm.in_bytes and comm.line not in lines:
+                lines.add(comm.line)
+                yield (
+                    f"{comm.line}: rank {recording.rank} puts {comm.in_bytes:,} bytes into a collective and "
+                    f"rank {rank} {other.in_bytes:,}; numbers that ranks tell each other are taken to be the "
+                    "captured rank's own, so that ranks pad to different sizes: pad to a constant, or "
+                    "`chakra validate` refuses the traces"
+                )
 
 
 def _figures(kind: RankKind) -> KindFigures:

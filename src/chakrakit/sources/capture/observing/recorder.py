@@ -448,6 +448,7 @@ class Recorder(TorchDispatchMode):
         comm = communication.read(name, args, kwargs, out)
         if comm is None:
             return -1
+        comm.line = script_line()
         self.comms.append(comm)
         self.last_comm = len(self.ops)
         return len(self.comms) - 1
