@@ -21,7 +21,16 @@ from chakrakit.insight.communication import (
     joined_arrows,
     match_calls,
 )
-from chakrakit.insight.rank import Borders, RankView, Track, Tracks, borders, rank_view, tracks_of
+from chakrakit.insight.rank import (
+    KIND_NAMES,
+    Borders,
+    RankView,
+    Track,
+    Tracks,
+    borders,
+    rank_view,
+    tracks_of,
+)
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
 from chakrakit.trace.memory import allocations_of
@@ -204,7 +213,7 @@ def _slices(line: RankTimeline) -> Iterator[str]:
     tracks, view = line.tracks, line.view
     codes, texts = view.names
     names = [json.dumps(t) for t in texts]
-    kinds = ('"compute"', '"communication"', '"copy"', '"host"', '"other"')
+    kinds = {kind: json.dumps(name) for kind, name in KIND_NAMES.items()}
     pid = view.rank
     columns = (
         codes[tracks.row].tolist(),

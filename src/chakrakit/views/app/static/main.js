@@ -229,7 +229,7 @@ class App {
 
 function legendOf({ legends, colors, requests }) {
   if (state.paint === "name") return [];
-  const unused = requests ? ["other", "communication", "copy", "host"] : ["other", "queued", "prompt", "output"];
+  const unused = requests ? ["other", "communication", "copy", "host", "load", "save"] : ["other", "queued", "prompt", "output"];
   const kinds = legends[state.paint].filter(({ name }) => !unused.includes(name));
   if (requests) return kinds;
   return [...kinds, { name: "late ranks", color: colors["late ranks"] }, { name: "bubble", color: colors.bubble }];
