@@ -121,7 +121,8 @@ class PlanAxes(TypedDict, total=False):
 
     cp: Annotated[Sequence[int], Numbers("Context-parallel ranks.", ())]
     micro_batch: Annotated[
-        Sequence[int], Numbers("Sequences of a micro-batch; else those up to 8.", ())
+        Sequence[int],
+        Numbers("Sequences of a micro-batch; by default up to 8 that divide the batch.", ()),
     ]
     data: Annotated[Sequence[str], Words("Kinds of data parallelism.", ())]
     recompute: Annotated[Sequence[str], Words("What is computed again.", ())]

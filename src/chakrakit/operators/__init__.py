@@ -84,7 +84,7 @@ from chakrakit.operators.names import (
     UNFUSED,
     VIEWS,
 )
-from chakrakit.operators.products import gemm_operation
+from chakrakit.operators.products import ALIGNED, gemm_operation
 from chakrakit.operators.streaming import STREAMS, streamed
 from chakrakit.operators.table import (
     TABLED,
@@ -104,6 +104,7 @@ from chakrakit.operators.table import (
 
 __all__ = [
     "ADAM",
+    "ALIGNED",
     "ALLOCATIONS",
     "CHANNEL_NORMS",
     "COPIES",

@@ -22,9 +22,13 @@ _TENSOR_CORES = re.compile("tf32|s1688|tensorop|nvjet_sm90_s", re.IGNORECASE)
 """Kernels of single-precision products that run on tensor cores; the graph alone does not say."""
 
 
+ALIGNED = 8
+"""Elements of 16 bits in the 16 bytes that kernels of products load at a time; other widths are slower."""
+
+
 def gemm_operation(m: int, n: int, k: int, each: int = 2) -> Operation:
-    """The work of M×K times K×N; sizes not divisible by 8 run on slower kernels, so have their own class."""
-    odd = n % 8 or k % 8
+    """The work of M×K times K×N; widths that are not aligned have a class of their own."""
+    odd = n % ALIGNED or k % ALIGNED
     flops, moved = product_flops(m, n, k), float(each) * (m * k + k * n + m * n)
     return Operation("gemm_odd" if odd else "gemm", (m, n, k), float(flops), moved)
 

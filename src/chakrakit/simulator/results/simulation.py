@@ -33,6 +33,7 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import ALIGNED
 from chakrakit.passes import Edit
 from chakrakit.passes.base import pass_class, with_run_times
 from chakrakit.results import Facts
@@ -62,6 +63,7 @@ from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import (
     CAPTURED,
     CPU,
+    GENERATED,
     PS_PER_NS,
     RECORDED_DEVICE,
     Run,
@@ -553,8 +555,8 @@ def _host_notes(outcome: Outcome) -> list[str]:
     ]
 
 
-_MUCH_OF_A_TYPE = 0.1
-"""The share of a run's FLOPs in an element type from which on its rate decides the run's time."""
+_MUCH_WORK = 0.1
+"""The share of a run's FLOPs from which on what is assumed of them is said."""
 
 
 def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
@@ -565,36 +567,32 @@ def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
         sums = np.bincount(codes, body.column("num_ops", 0).astype(np.float64), len(names))
         for name, of_type in zip(names, sums.tolist(), strict=True):
             flops[name] += of_type
-    much = [n for n, of_type in flops.items() if of_type > _MUCH_OF_A_TYPE * flops.total()]
+    much = [n for n, of_type in flops.items() if of_type > _MUCH_WORK * flops.total()]
     devices = [machine.devices[i] for i in {int(machine.device_of[d]) for d in outcome.device_of}]
     gaps = (device.rate_gap(name) for name in much for device in devices)
     return list(dict.fromkeys(gap for gap in gaps if gap))
 
 
-_ALIGNED = 8
-"""Elements of 16 bits in the 16 bytes that kernels of products load at a time."""
-
-
 def _width_notes(traces: TraceSet) -> list[str]:
     """Says where generated products have widths that no kernel loads whole."""
-    if traces.card.tool != "chakra generate":
+    if traces.card.tool != GENERATED:
         return []
     odd = total = 0.0
     for number in range(traces.body_count):
         body = traces.body_at(number)
         codes, shapes = body.texts("inputs_shapes")
-        of_text = [any(size[-1] % _ALIGNED for size in operand_sizes(text)) for text in shapes]
+        of_text = [any(size[-1] % ALIGNED for size in operand_sizes(text)) for text in shapes]
         phase, phases = body.texts("phase")
         forward = np.isin(phase, [i for i, name in enumerate(phases) if name == "forward"])
         flops = body.column("num_ops", 0) * (forward & typed_as(body, "matmul"))
         odd += float(flops[np.array([*of_text, False])[codes]].sum())
         total += float(flops.sum())
-    if odd <= _MUCH_OF_A_TYPE * total:
+    if odd <= _MUCH_WORK * total:
         return []
     return [
-        f"warning: {100 * odd / total:.0f} % of the products' FLOPs have a width that {_ALIGNED} does not "
+        f"warning: {100 * odd / total:.0f} % of the products' FLOPs have a width that {ALIGNED} does not "
         "divide; they are timed as if it were padded, as Megatron-LM pads a vocabulary, and kernels for "
-        "odd widths take up to seven times as long"
+        "odd widths take several times as long"
     ]
 
 

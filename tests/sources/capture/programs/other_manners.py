@@ -212,11 +212,16 @@ def found():
         optimizer.step()
 
 
+def small_job():
+    """How many ranks there are, one layer, and its optimizer."""
+    dist.init_process_group("nccl")
+    model = nn.Linear(4, 4).cuda()
+    return dist.get_world_size(), model, torch.optim.SGD(model.parameters(), 0.1)
+
+
 def exchanged():
     """Ranks tell each other how many rows they send, send them, and make a tensor of as many."""
-    dist.init_process_group("nccl")
-    ranks, model = dist.get_world_size(), nn.Linear(4, 4).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    ranks, model, optimizer = small_job()
     for _ in range(2):
         sent = torch.full((ranks,), 3).cuda()
         received = torch.empty_like(sent)
@@ -230,9 +235,7 @@ def exchanged():
 
 def padded():
     """Ranks tell each other how many rows they have, and pad theirs to the most."""
-    dist.init_process_group("nccl")
-    ranks, model = dist.get_world_size(), nn.Linear(4, 4).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    ranks, model, optimizer = small_job()
     for _ in range(2):
         rows = model(torch.randn(2 + dist.get_rank() % 2, 4, device="cuda"))
         count = torch.tensor([len(rows)], device="cuda")
