@@ -167,9 +167,8 @@ def _recorded_by_operator(recording: Run, known: set[str]) -> dict[str, float]:
         row, name, texts = view.called(rows)
         families = [_family(text) for text in texts]
         shared = np.array([family in known for family in families], np.bool_)
-        row = np.where(
-            row == rows, -1, row
-        )  # a graph's kernel has no caller, and its operator's name
+        # A kernel of a graph has no caller, though it names its operator.
+        row = np.where(row == rows, -1, row)
         while (row >= 0).any():
             code = codes[np.maximum(row, 0)]
             name = np.where((row >= 0) & shared[code], code, name)
