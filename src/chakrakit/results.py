@@ -145,6 +145,20 @@ def three_digits(value: float, sign: str = "") -> str:
     return f"{value:{sign},.3g}" if abs(value) < 999.5 else f"{value:{sign},.0f}"
 
 
+def spread_cells(figure: Spread | None, of_any: bool = True) -> list[str]:
+    """Mean and percentiles as a row of a table has them; dashes where there was nothing to measure."""
+    if figure is None or not of_any:
+        return ["–"] * len(Spread.__struct_fields__)
+    return [milliseconds_text(value) for value in msgspec.structs.astuple(figure)]
+
+
+def milliseconds_text(value: float) -> str:
+    """Milliseconds to a tenth, and with three digits where that would say little: 1,234.5, 0.0131."""
+    if abs(value) >= 0.1 or not value:
+        return f"{value:,.1f}"
+    return f"{value:.{min(2 - math.floor(math.log10(abs(value))), 12)}f}".rstrip("0")
+
+
 def utilization_text(mfu: float, hfu: float) -> str:
     """Both utilizations with their definitions, for wherever they are printed."""
     return f"MFU {100 * mfu:.1f} % ({MFU}), HFU {100 * hfu:.1f} % (all FLOPs that run)"
@@ -154,9 +168,20 @@ MFU = "FLOPs of the model, without recomputation, of the devices' peak"
 """What a model's utilization is, for tables that show it alone."""
 
 
+SITE = "their share of servers and building"
+"""What `facility_joules` holds beside the energy of devices, in words."""
+
+
 def energy_text(joules: float) -> str:
     """Joules with the prefix that keeps them short: 912 J, 49.55 kJ, 3.1 MJ."""
     return _prefixed(joules, (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3)))
+
+
+def clocks_text(lowest: float, highest: float | None) -> str:
+    """1,410 MHz; 1,005 to 1,980 MHz where phases or devices differ."""
+    if highest is None or round(highest) == round(lowest):
+        return f"{lowest:,.0f} MHz"
+    return f"{lowest:,.0f} to {highest:,.0f} MHz"
 
 
 def mass_text(kilograms: float) -> str:
@@ -195,16 +220,21 @@ class Spread(Result, msgspec.Struct, frozen=True):
     p99: float
 
 
-NO_SPREAD = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
+_NO_SPREAD = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
 """Of no request at all."""
 
 
 def spread(milliseconds: F64) -> Spread:
     """Mean and percentiles, as numpy interpolates them."""
     if not len(milliseconds):
-        return NO_SPREAD
+        return _NO_SPREAD
     percentiles = np.percentile(milliseconds, (50, 90, 95, 99))
     return Spread(float(milliseconds.mean()), *percentiles.tolist())
+
+
+def spread_of_any(milliseconds: F64) -> Spread | None:
+    """The same; None of nothing, where zeros would read as a figure."""
+    return spread(milliseconds) if len(milliseconds) else None
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:

@@ -142,3 +142,23 @@ STORY(
     for (int i = 0; i < 2; ++i) EXPECT(blocks.has_key(blocks.take()), false);
     EXPECT(blocks.find(1) >= 0, true);
 }
+
+STORY("blocks that nobody used take no room, and content that comes back comes before them") {
+    Store store{Tier(0), CODECS};
+    Blocks blocks({.count = 2, .most = 1 << 30, .host = 4}, store);
+    for (uint64_t key : {1, 2, 3}) {
+        int32_t block = blocks.take();
+        blocks.name(block, key, 0);
+        blocks.drop(block);
+    }
+    EXPECT(blocks.used(), size_t{2});
+    blocks.resize(1 << 30);
+    EXPECT(blocks.free(), int64_t{1} << 30);
+    EXPECT(blocks.refill(), 1);
+    EXPECT(blocks.used(), size_t{3});
+    EXPECT(blocks.find(1) >= 0, true);
+    EXPECT(blocks.has_key(blocks.take()), false);
+    blocks.resize(4);
+    EXPECT(blocks.free(), 3);
+    EXPECT(blocks.find(1) >= 0, true);
+}

@@ -46,6 +46,7 @@ def test_lists_of_tensors_and_plain_arguments_keep_their_places():
         ("7", '"x"'),
         ("[[-1]]", '["Tensor(float)"]'),
         ("[3]", '["Tensor(float)"]'),
+        ("[[8]]", "[]"),
     ],
 )
 def test_what_cannot_be_read_is_no_tensor(shapes, types):

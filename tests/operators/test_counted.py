@@ -6,6 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.operators import counted
+from chakrakit.operators.counted import Count
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
 
@@ -112,3 +113,7 @@ def test_windows_and_repeated_elements_are_read_once():
 
     assert counted(windows, X).read_bytes == 8 * N
     assert counted(lambda x: np.broadcast_to(x, (50, N)) + 1, X).read_bytes == 8 * N
+
+
+def test_a_count_of_nothing_is_nothing():
+    assert (Count().operations, Count().bytes, Count().calls) == (0, 0, 0)

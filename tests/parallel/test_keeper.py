@@ -78,3 +78,14 @@ def test_nothing_is_left_when_the_one_that_asked_is_ended(number):
         assert len(tagged(tag)) == 4
         process.send_signal(number)
     assert all_gone(tag)
+
+
+def test_a_program_whose_keeper_is_killed_is_told_to_end():
+    tag = f"KEEPER_TEST={os.getpid()}-killed"
+    waiting = command(sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)")
+    environment = {**os.environ, "KEEPER_TEST": tag.partition("=")[2]}
+    with subprocess.Popen(waiting, env=environment, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == b"on\n"
+        keeper.kill()
+    assert all_gone(tag)

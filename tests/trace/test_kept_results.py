@@ -12,6 +12,7 @@ from click.testing import Result
 
 import chakrakit as ck
 from support.commands import chakra, data, succeeded
+from support.damaged import compare_outcomes, damages
 from support.kept_results import compare, of_set
 from support.recorded import linked
 
@@ -24,12 +25,16 @@ QUERIES = (
 )
 
 
-def asked(path: Path) -> dict[str, object]:
-    """What the commands about traces say of one."""
+def described(path: Path) -> dict[str, object]:
+    """What is said of a trace."""
     figures = {"info": data("info", path), "validate": chakra("validate", path, "--json").stdout}
-    for number, query in enumerate(QUERIES):
-        figures[f"query {number}"] = chakra("query", path, query, "--json").stdout
     return {name: _without_path(value, path) for name, value in figures.items()}
+
+
+def asked(path: Path) -> dict[str, object]:
+    """What is answered about a trace."""
+    answers = {q: chakra("query", path, q, "--json").stdout for q in QUERIES}
+    return {query: _without_path(value, path) for query, value in answers.items()}
 
 
 def _without_path(value: object, path: Path) -> object:
@@ -39,10 +44,47 @@ def _without_path(value: object, path: Path) -> object:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
+def test_kept_descriptions_of_recordings(name: str, tmp_path: Path) -> None:
+    ck.write(linked(name), tmp_path / "run")
+    compare(f"described-{name}", described(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
 def test_kept_answers_about_recordings(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    ck.write(linked(name), path)
-    compare(f"asked-{name}", asked(path))
+    pytest.importorskip("duckdb")
+    ck.write(linked(name), tmp_path / "run")
+    compare(f"asked-{name}", asked(tmp_path / "run"))
+
+
+FILES = {"et": "run.et", "json": "run.json", "feeder-json": "run.feeder.json"}
+
+
+@damages(40, 500)
+@pytest.mark.parametrize("name", FILES)
+def test_kept_outcomes_of_damaged_files(name: str, numbers: range, tmp_path: Path) -> None:
+    """A rank's file in every form that is text or bytes of our own: what is read, said, found and mended."""
+
+    def outcome(folder: Path) -> object:
+        path = folder / FILES[name]
+        mended = chakra("validate", path, "--fix", "-o", folder.parent / "mended.et", "--json")
+        return of_set(ck.read(path)) | described(path) | {"mended": mended.stdout + mended.stderr}
+
+    compare_outcomes(name, tmp_path, outcome, numbers)
+
+
+@damages(20, 100)
+def test_kept_outcomes_of_damaged_cards(numbers: range, tmp_path: Path) -> None:
+    """Cards beside a run: what the bundle says, or how the card is refused."""
+
+    def outcome(folder: Path) -> object:
+        packed = folder.parent / "run.chakra"
+        card = folder / "card.yaml"
+        done = chakra("bundle", folder / "run", "--card", card, "-o", packed, "--json")
+        if done.exit_code != 0:
+            return done.stderr
+        return {k: v for k, v in json.loads(done.stdout)["card"].items() if k != "versions"}
+
+    compare_outcomes("card", tmp_path, outcome, numbers)
 
 
 @pytest.mark.parametrize("form", ["w.N.et", "w.N.et.gz", "w.N.json", "w.N.parquet"])
@@ -76,7 +118,7 @@ def _said(done: Result, path: Path) -> object:
     return json.loads(text) if text else done.stderr.replace(str(path.parent), "")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(12))
 def test_kept_findings_in_damaged_traces(seed: int, tmp_path: Path) -> None:
     """Numbers and words of a trace in JSON changed at random: what is found, and what is repaired."""
     draw = random.Random(seed)

@@ -222,6 +222,9 @@ _ATTENTION = {
     "_cudnn_attention_forward": AttentionArguments("cudnn", 9, 10, 3),
     "_cudnn_attention_backward": AttentionArguments("cudnn", 13, 14, 8, backward=True),
 }
+_SCORES_AGAIN = 1 / 5
+"""The share of a fused attention's backward that computes the scores once more, keys being as wide as values:
+one product beside the four gradients of the two forward (`attention_flops`)."""
 _PLAIN_CONVOLUTION = Convolution(3, 4, 5, groups=8, transposed=6, more=7)
 _LIBRARY_CONVOLUTION = Convolution(4, 3, 5, groups=6)
 _CONVOLUTIONS = {
@@ -410,6 +413,21 @@ def computes(name: str) -> bool | None:
     operator = operator_of(name)
     engine = name.startswith("autograd::")
     return not engine and operator.touches_memory and operator.work is not Work.COMMUNICATION
+
+
+_LOADER = re.compile(r"DataLoader\w*\b.*__next__|^enumerate\(DataLoader")
+"""Ranges in which PyTorch's profiler marks that a program asks its loader for the next batch."""
+
+
+def asks_loader(name: str) -> bool:
+    """Whether a host row of this name asks a data loader for the next batch."""
+    return _LOADER.search(name) is not None
+
+
+def computed_again(name: str) -> float:
+    """The share of an operator's FLOPs that no model has: fused attention makes scores again backward."""
+    attention = _ATTENTION.get(short_name(name))
+    return _SCORES_AGAIN if attention is not None and attention.backward else 0.0
 
 
 def by_elements(name: str) -> bool:

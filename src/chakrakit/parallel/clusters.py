@@ -17,7 +17,7 @@ def reach(name: str, address: str) -> None:
     import socket
 
     host, colon, port = address.rpartition("://")[2].rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or not port.isdecimal():
         return  # `auto`, or a file that Dask reads
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

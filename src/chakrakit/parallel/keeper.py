@@ -3,6 +3,7 @@
 A script of its own that needs the standard library alone. Processes that the program starts, and those whose
 own parents are gone, are this one's descendants on Linux. When it is told to end (SIGTERM) or its parent is
 gone, however that went, all of them are told to end, and those that do not within a few seconds are killed.
+Where this process itself is killed, the program is told to end.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ def main(command: list[str]) -> int:
     if control is not None:
         control(_SUBREAPER, 1, 0, 0, 0)
         control(_PARENT_DEATH, signal.SIGTERM, 0, 0, 0)
+
+    def tied() -> None:
+        if control is not None:
+            control(_PARENT_DEATH, signal.SIGTERM, 0, 0, 0)
+
     try:
-        program = subprocess.Popen(command)
+        program = subprocess.Popen(command, preexec_fn=tied)
     except OSError as error:
         os.write(2, f"error: cannot run {command[0]}: {error.strerror or error}\n".encode())
         return 127

@@ -432,6 +432,10 @@ class Handle {
         d["block_time"] = t.block_time;
         d["gap_time"] = t.gap_time;
         d["gaps"] = to_numpy(std::vector<int64_t>(t.gaps));
+        nb::list padded;
+        for (auto [tokens, context, steps] : one(engine).padded_steps())
+            padded.append(nb::make_tuple(tokens, context, steps));
+        d["padded"] = padded;
         return d;
     }
 

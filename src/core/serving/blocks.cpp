@@ -14,35 +14,41 @@ size_t at(int32_t block) {
 }  // namespace
 
 Blocks::Blocks(const Pages& pages, Store& store)
-    : refs_(static_cast<size_t>(std::max(pages.most, pages.count))),
-      before_(refs_.size() + 1),
-      after_(refs_.size() + 1),
-      owner_(refs_.size(), -1),
-      key_(refs_.size()),
+    : before_{HEAD},
+      after_{HEAD},
+      slots_(std::max(pages.most, pages.count)),
       target_(pages.count),
-      head_(static_cast<int32_t>(refs_.size())),
+      fresh_(pages.count),
       host_(pages.host),
       ghosts_(pages.ghosts),
       store_(&store),
-      salt_(pages.salt) {
-    before_[at(head_)] = after_[at(head_)] = head_;
-    for (int32_t b = 0; b < static_cast<int32_t>(pages.count); ++b) append(b);
-    for (int32_t b = head_ - 1; b >= static_cast<int32_t>(pages.count); --b) retired_.push_back(b);
-}
+      salt_(pages.salt) {}
 
 void Blocks::unlink(int32_t block) {
-    after_[at(before_[at(block)])] = after_[at(block)];
-    before_[at(after_[at(block)])] = before_[at(block)];
+    after_[ring(before_[ring(block)])] = after_[ring(block)];
+    before_[ring(after_[ring(block)])] = before_[ring(block)];
     --free_;
 }
 
 void Blocks::insert(int32_t block, int32_t before) {
-    int32_t last = before_[at(before)];
-    after_[at(last)] = block;
-    before_[at(block)] = last;
-    after_[at(block)] = before;
-    before_[at(before)] = block;
+    int32_t last = before_[ring(before)];
+    after_[ring(last)] = block;
+    before_[ring(block)] = last;
+    after_[ring(block)] = before;
+    before_[ring(before)] = block;
     ++free_;
+}
+
+// A block that was never used; it is in no ring yet.
+int32_t Blocks::make() {
+    auto block = static_cast<int32_t>(refs_.size());
+    refs_.push_back(0);
+    before_.push_back(HEAD);
+    after_.push_back(HEAD);
+    owner_.push_back(-1);
+    key_.push_back(0);
+    --fresh_;
+    return block;
 }
 
 void Blocks::hold(int32_t block) {
@@ -50,9 +56,9 @@ void Blocks::hold(int32_t block) {
 }
 
 int32_t Blocks::chosen() {
-    if (!choose_ || !has_key(after_[at(head_)])) return after_[at(head_)];
+    if (!choose_ || !has_key(first())) return first();
     std::vector<int32_t> cached;
-    for (int32_t b = after_[at(head_)]; b != head_; b = after_[at(b)]) {
+    for (int32_t b = first(); b != HEAD; b = after_[ring(b)]) {
         if (!has_key(b)) return b;
         cached.push_back(b);
     }
@@ -81,11 +87,16 @@ void Blocks::keep(const Tier::Entry& entry) {
     store_->put(salted(entry.key), codec);
 }
 
-int32_t Blocks::take() {
-    if (free_ == 0) throw std::logic_error("no block is free");
+int32_t Blocks::reused() {
     int32_t block = chosen();
     unlink(block);
     empty(block);
+    return block;
+}
+
+int32_t Blocks::take() {
+    if (free() == 0) throw std::logic_error("no block is free");
+    int32_t block = fresh_ > 0 ? make() : reused();
     refs_[at(block)] = 1;
     return block;
 }
@@ -111,32 +122,42 @@ void Blocks::forget() {
 
 // The least recently used block is no longer there.
 void Blocks::retire() {
-    int32_t block = after_[at(head_)];
+    if (fresh_ > 0) {
+        --fresh_;
+        return;
+    }
+    int32_t block = first();
     unlink(block);
     empty(block);
     retired_.push_back(block);
 }
 
 void Blocks::resize(int64_t count) {
-    target_ = std::min(count, slots());
-    while (there() > target_ && free_ > 0) retire();
-    for (; there() < target_; retired_.pop_back()) insert(retired_.back(), after_[at(head_)]);
+    target_ = std::min(count, slots_);
+    while (there() > target_ && free() > 0) retire();
+    for (; there() < target_ && !retired_.empty(); retired_.pop_back())
+        insert(retired_.back(), first());
+    fresh_ += std::max<int64_t>(0, target_ - there());
 }
 
 int64_t Blocks::refill() {
-    std::vector<Tier::Entry> last;
-    for (int32_t b = after_[at(head_)]; b != head_ && !has_key(b); b = after_[at(b)])
-        last.push_back({0, -1});
-    size_t count = 0;
+    int64_t room = fresh_;
+    for (int32_t b = first(); b != HEAD && !has_key(b); b = after_[ring(b)]) ++room;
+    std::vector<Tier::Entry> newest;
     for (const Tier::Entry& entry : host_) {
-        if (count == last.size()) break;
-        if (map_.find(entry.key) < 0) last[count++] = entry;
+        if (static_cast<int64_t>(newest.size()) == room) break;
+        if (map_.find(entry.key) < 0) newest.push_back(entry);
     }
-    // The newest of them will leave last.
-    int32_t block = after_[at(head_)];
-    for (size_t i = last.size(); i-- > 0; block = after_[at(block)])
-        if (i < count) name(block, last[i].key, last[i].word);
-    return static_cast<int64_t>(count);
+    auto count = static_cast<int64_t>(newest.size());
+    for (room -= fresh_; room < count; ++room) insert(make(), first());
+    // Blocks that stay empty are reused first, and the newest content last.
+    int32_t block = first();
+    for (; room > count; --room) block = after_[ring(block)];
+    for (; room > 0; block = after_[ring(block)]) {
+        const Tier::Entry& entry = newest[static_cast<size_t>(--room)];
+        name(block, entry.key, entry.word);
+    }
+    return count;
 }
 
 }  // namespace chakra::serving

@@ -1,6 +1,7 @@
 // The pages of a key-value cache: who holds each, what it contains, and which is reused next.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -33,9 +34,10 @@ class Blocks {
     Blocks(const Pages& pages, Store& store);
 
     int64_t total() const { return target_; }
-    int64_t slots() const { return static_cast<int64_t>(refs_.size()); }
-    int64_t free() const { return free_; }
-    int64_t held() const { return there() - free_; }
+    // Blocks that were ever used.
+    size_t used() const { return refs_.size(); }
+    int64_t free() const { return free_ + fresh_; }
+    int64_t held() const { return there() - free(); }
 
     // The block with this content, or -1.
     int32_t find(uint64_t key) const { return key == 0 ? -1 : map_.find(key); }
@@ -67,24 +69,31 @@ class Blocks {
     void on_store(ChooseCodec choose) { codec_ = std::move(choose); }
 
    private:
-    int64_t there() const { return slots() - static_cast<int64_t>(retired_.size()); }
+    static constexpr int32_t HEAD = -1;  // stands before the first block of the ring
+    static size_t ring(int32_t block) { return static_cast<size_t>(block + 1); }
+    int32_t first() const { return after_[ring(HEAD)]; }
+    int64_t there() const { return static_cast<int64_t>(used() - retired_.size()) + fresh_; }
     uint64_t salted(uint64_t key) const {
         return key == 0 || salt_ == 0 ? key : Requests::mix(key, salt_);
     }
     void unlink(int32_t block);
     void insert(int32_t block, int32_t before);
-    void append(int32_t block) { insert(block, head_); }
+    void append(int32_t block) { insert(block, HEAD); }
+    int32_t make();
+    int32_t reused();
     void empty(int32_t block);
     void keep(const Tier::Entry& entry);
     void retire();
     int32_t chosen();
 
-    std::vector<int32_t> refs_, before_, after_, owner_;
+    // Of blocks that were ever used: memory is often far larger than what is held of it.
+    std::vector<int32_t> refs_, owner_;
+    std::vector<int32_t> before_, after_;  // a ring through the free ones, from `HEAD` to itself
     std::vector<uint64_t> key_;
-    std::vector<int32_t> retired_;  // not there at present
-    int64_t target_;
-    int32_t head_;  // one past the last block: a ring through the free ones
-    int64_t free_ = 0;
+    std::vector<int32_t> retired_;  // used once, not there at present
+    int64_t slots_, target_;
+    int64_t fresh_;     // there, and never used: they come before all others
+    int64_t free_ = 0;  // in the ring
     BlockMap map_;
     Tier host_;
     ContentStore ghosts_;  // keys of blocks that left, as pieces of one

@@ -155,6 +155,13 @@ Time Cost::terms(const Batch& batch) {
     return time + std::llround(terms_.attention(batch));
 }
 
+std::vector<std::array<int64_t, 3>> Cost::padded_steps() const {
+    std::vector<std::array<int64_t, 3>> steps;
+    for (const auto& [shape, cost] : shapes_)
+        if (cost.second > 0) steps.push_back({shape.first, shape.second, cost.second});
+    return steps;
+}
+
 // The time of a padded shape, and how often it was used.
 std::pair<Time, int64_t>& Cost::padded(const Composition& c) {
     const Padded& p = terms_.padded;

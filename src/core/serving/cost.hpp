@@ -91,6 +91,8 @@ class Cost {
     // The same for a step that is only thought of: it leaves nothing behind.
     Time estimate(const Batch& batch);
     bool by_kinds() const { return static_cast<bool>(terms_.service); }
+    // Tokens, context and steps of every padded shape that was used; none without padding.
+    std::vector<std::array<int64_t, 3>> padded_steps() const;
 
    private:
     Time terms(const Batch& batch);

@@ -292,7 +292,7 @@ std::vector<int32_t> Engine::fail(Time now) {
 }
 
 void Engine::audit() const {
-    std::vector<int64_t> seen(static_cast<size_t>(blocks_.slots()));
+    std::vector<int64_t> seen(blocks_.used());
     for (const Progress& p : progress_) {
         if (p.engine != number_) continue;
         for (int32_t b : p.blocks) ++seen[static_cast<size_t>(b)];

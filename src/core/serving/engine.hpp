@@ -139,6 +139,7 @@ class Engine {
     void launch(Batch&& batch, Time whole, Time now, const Composition& most, Time count);
     // What a step takes on this engine alone.
     Time cost(const Batch& batch) { return cost_(batch); }
+    std::vector<std::array<int64_t, 3>> padded_steps() const { return cost_.padded_steps(); }
     // When the oldest step in flight ends and its tokens have been handed out; NEVER without one.
     Time next() const { return flights_.empty() ? NEVER : flights_.front().end + options_.output; }
     Outcome finish(Time now);

@@ -131,6 +131,8 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path, targ
 def test_one_file_holds_one_rank(tmp_path: Path) -> None:
     with pytest.raises(ChakraError, match=r"one file cannot hold 3 ranks.*like out\.N\.et"):
         write(FOLDED, tmp_path / "out.et")
+    with pytest.raises(ChakraError, match=r"like out\.N\.parquet$"):
+        write(FOLDED, tmp_path / "out.parquet")
     with pytest.raises(ChakraError, match="no ranks to write"):
         write(TraceSet([]), tmp_path / "d")
     write(program(), tmp_path / "d")

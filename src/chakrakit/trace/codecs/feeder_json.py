@@ -32,23 +32,17 @@ def from_document(document: dict[str, Any], name: str) -> Trace:
             node["ctrl_deps"] = node.pop("ctrlDeps")
         if "Id" not in node:
             raise FormatError(f"node number {number:,} of workload_graph has no Id", path=name)
-    keys = dict.fromkeys(key for node in nodes for key in node)
-    data = {
+    # The fields, then the attributes as the document first names them.
+    columns = {
         field: _column(nodes, key, kind, default, name)
         for key, (field, kind, default) in _FIELDS.items()
     }
-    for key in keys.keys() - _FIELDS.keys():
-        data[column_name(key)] = _column(nodes, key, None, None, name)
+    for key in dict.fromkeys(key for node in nodes for key in node if key not in _FIELDS):
+        columns[column_name(key)] = _column(nodes, key, None, None, name)
     try:
-        return Trace.from_columns({c: data[c] for c in _ordered(data, keys)})
+        return Trace.from_columns(columns)
     except TraceError as error:
         raise FormatError(str(error), path=name) from None
-
-
-def _ordered(data: dict[str, pa.Array], keys: dict[str, None]) -> list[str]:
-    """The fields, then the attributes as the document first names them."""
-    fields = [field for field, _, _ in _FIELDS.values()]
-    return fields + [column_name(k) for k in keys if k not in _FIELDS and column_name(k) in data]
 
 
 def _column(

@@ -255,6 +255,8 @@ def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
         yield piece
 
 
+_VALUE_BYTES = 8
+"""Of a value in memory, as most columns have them."""
 _ROWS_FOR_THREADS = 1 << 16
 """Rows from which Arrow reads a table's columns side by side: below, one thread takes some milliseconds."""
 
@@ -282,6 +284,7 @@ def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> 
 
     try:
         file = parquet_file(source)
+        _check_room(file, source, path)
         table = file.read(use_threads=is_large(file))
         table.validate(full=True)
         names = table.column_names
@@ -290,6 +293,18 @@ def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> 
         raise FormatError(f"not the {expected} it should be: {reason}", path=path) from None
     check_columns(names, path)
     return table
+
+
+def _check_room(file: pq.ParquetFile, source: IO[Any], path: str) -> None:
+    """Refuses a table whose values take far more room than its file: in there, rows all alike take none."""
+    rows, columns = file.metadata.num_rows, file.metadata.num_columns
+    size = source.seek(0, os.SEEK_END)
+    if rows * columns * _VALUE_BYTES > _MOST_TIMES_IN_MEMORY * size + _SMALL_FILE_ROOM:
+        raise FormatError(
+            f"{rows:,} rows of {columns} columns in {size:,} bytes, more than any recording packs into so "
+            "few; write it again with its tool",
+            path=path,
+        )
 
 
 def check_columns(names: Iterable[str], path: str) -> None:

@@ -77,7 +77,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy_by_class: dict[str, float] = {}
     """The same by class of work, in joules; `idle` is what devices draw while they do nothing."""
     facility_joules: float | None = None
-    """With the servers around the devices and the building around the servers."""
+    """With the devices' share of their servers, and the building around the servers."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
     price: float | None = None
@@ -149,6 +149,10 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     most_step_ns: int = 0
     device_ns: int = 0
     """How long the busiest device works for the step."""
+    least_host_percent: int = 0
+    """The host's time lies between this share of its corrected time and `most_host_percent`: a step that the
+    device bounds does not tell what recording cost the host."""
+    most_host_percent: int = 0
     disagreements: list[str] = []
     """Where the recorded ranks contradict each other; such a run can be looked at, and not simulated."""
     unwritten_steps: int = 0

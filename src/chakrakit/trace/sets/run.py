@@ -300,6 +300,10 @@ class Run(TraceSet):
         """The same under another card."""
         return self._replaced(card=card)
 
+    def select_ranks(self, ranks: Sequence[int]) -> Run:
+        """Some of the ranks; the groups stay, so the others count as missing."""
+        return self._with({r: self._binding(r) for r in ranks})
+
     def _with(self, bindings: Mapping[int, Binding]) -> Run:
         timing = {r: self.timing[r] for r in bindings} if self.times is not None else None
         return self._replaced(bindings=bindings, timing=timing)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chakrakit.trace.sets.card import Card, footprint_of
+from chakrakit.results import counted
+from chakrakit.trace.sets.card import RECORDED_DEVICE, Card, footprint_of
 
 _DIVIDED = ("dp", "tp", "pp", "cp", "ep", "replicas", "prefill", "decode")
 """Fields of a plan, or of the engines that serve, that say into how many parts work is divided."""
@@ -16,12 +17,13 @@ def subject_of(card: Card) -> dict[str, str]:
     settings = card.settings
     texts = {
         "model": _text(_part(settings, "model").get("name") or settings.get("model")),
-        "plan": _plan(_part(settings, "plan") or _part(settings, "layout")),
+        "plan": _plan(_part(settings, "layout") or _part(settings, "plan")),
         "batch": _batch(_part(settings, "step")),
         "requests": f"{_whole(settings.get('requests')):,}" if settings.get("layout") else "",
+        "steps": _served_steps(_part(settings, "expanded")),
         "precision": _precision(_part(settings, "model"), _part(settings, "step")),
         "machine": _text(settings.get("machine")),
-        "device": _text(settings.get("device")),
+        "device": _text(settings.get("device") or settings.get(RECORDED_DEVICE)),
         "compute times": _text(settings.get("rung")),
     }
     footprint = footprint_of(card)
@@ -53,6 +55,12 @@ def _plan(plan: Mapping[str, Any]) -> str:
 def _batch(step: Mapping[str, Any]) -> str:
     batch, length = _whole(step.get("global_batch")), _whole(step.get("seq"))
     return f"{batch:,} sequences of {length:,} tokens" if batch and length else ""
+
+
+def _served_steps(expanded: Mapping[str, Any]) -> str:
+    """Of a served stream, the steps that were written as operators."""
+    steps, tokens = _whole(expanded.get("steps")), _whole(expanded.get("tokens"))
+    return f"{counted(steps, 'step')} of serving with {counted(tokens, 'token')}" if steps else ""
 
 
 def _precision(model: Mapping[str, Any], step: Mapping[str, Any]) -> str:

@@ -368,4 +368,5 @@ def _write_table(table: pa.Table, file: Path, compression: str = "zstd") -> None
     import pyarrow.parquet as pq  # with file systems and TLS, which reading needs none of
 
     file.parent.mkdir(exist_ok=True)
-    pq.write_table(table, file, compression=compression)
+    with file.open("wb") as stream:  # of a path that is not UTF-8 Arrow makes nothing
+        pq.write_table(table, stream, compression=compression)

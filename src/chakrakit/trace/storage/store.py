@@ -164,10 +164,16 @@ def write(
         return {}
     if len(traces) != 1:
         raise ChakraError(
-            f"{target}: one file cannot hold {len(traces)} ranks; write a directory, or a file a "
-            f"rank with a name like {prefix_of(Path(target))}.N.et"
+            f"{target}: one file cannot hold {len(traces)} ranks; write a directory, or one file per "
+            f"rank with a name like {_per_rank(Path(target))}"
         )
     return write_trace(_own_trace(traces, traces.ranks[0]), target)
+
+
+def _per_rank(path: Path) -> str:
+    """The name with a place for the rank before its endings: `a.N.parquet`, `a.N.et.gz`."""
+    stem, *endings = path.name.split(".")
+    return ".".join([stem, "N", *endings])
 
 
 def write_with_requests(run: Run, path: str | os.PathLike[str], requests: pa.Table) -> None:

@@ -117,7 +117,7 @@ def validate(
     findings = Findings(keep)
     job = bodies_to_check(traces, findings)
     checked = check(job, findings, progress or (lambda _piece: None), workers)
-    return findings.report(checked.ranks)
+    return findings.report(checked.ranks, len(job.bodies))
 
 
 @dataclass

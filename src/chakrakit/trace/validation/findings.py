@@ -58,6 +58,8 @@ class ValidationReport(Result, msgspec.Struct, kw_only=True):
     infos: int = 0
     ranks: int = 0
     nodes: int = 0
+    """Of all bodies: ranks that share one are checked once."""
+    bodies: int = 0
     repairs: list[Repair] = []
     span_ns: int | None = None
     """Of the body whose plain reading is farthest from its own times: what the times say."""
@@ -178,7 +180,7 @@ class Findings:
             return 2**62
         return max(0, self.keep - len(self._findings[code, rank]))
 
-    def report(self, ranks: int) -> ValidationReport:
+    def report(self, ranks: int, bodies: int = 0) -> ValidationReport:
         """Everything so far: errors first, then in the order of the table of codes and of ranks."""
         counts: Counter[str] = Counter()
         for (code, _), count in self._counts.items():
@@ -195,6 +197,7 @@ class Findings:
             infos=by_severity["info"],
             ranks=ranks,
             nodes=self.nodes,
+            bodies=bodies,
             span_ns=self._spans[0] if self._spans else None,
             plain_span_ns=self._spans[1] if self._spans else None,
         )

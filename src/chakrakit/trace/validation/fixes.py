@@ -78,8 +78,9 @@ def fix(
             return fix(copy, target, keep=keep, progress=progress, workers=workers)
     step = progress or (lambda _piece: None)
     findings = Findings(keep)
-    checked = check(bodies_to_check(path, findings), findings, step, workers)
-    before = findings.report(checked.ranks)
+    job = bodies_to_check(path, findings)
+    checked = check(job, findings, step, workers)
+    before = findings.report(checked.ranks, len(job.bodies))
     if before.counts.get("framing"):
         return before
     repairs = _write_fixed(path, target, checked)
