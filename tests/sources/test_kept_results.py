@@ -11,7 +11,7 @@ from chakrakit.sources import raw_at
 from chakrakit.sources.xla import parse_hlo
 from chakrakit.sources.xla.program import traces_of
 from fuzz.formats.recordings import RECORDINGS as FORMATS
-from support.damaged import outcomes
+from support.damaged import compare_outcomes, damages
 from support.kept_results import compare, of_set
 from support.paths import DATA
 from support.recorded import linked
@@ -27,7 +27,13 @@ def test_kept_links_of_pairs(name: str) -> None:
     compare(f"linked-{name}", figures | {"card": _plain_card(run)})
 
 
-@pytest.mark.parametrize("name", ["graphed", "lstm", "sampling", "moe_capacity"])
+DEVICE = ["graphed", "lstm", "sampling", "moe_capacity"]
+OTHER_DEVICE = sorted({file.name for file in (DATA / "h200").iterdir()} - {*DEVICE})
+
+
+@pytest.mark.parametrize(
+    "name", [*DEVICE, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_DEVICE)]
+)
 def test_kept_links_of_device_recordings(name: str) -> None:
     run, report = ck.link(DATA / "h200" / name)
     compare(f"linked-{name}", of_set(run) | {"report": _without_times(report.to_dict())})
@@ -47,25 +53,35 @@ def _without_times(report: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in report.items() if k not in ("seconds", "files", "inputs", "output")}
 
 
-@pytest.mark.parametrize("name", [f.name for f in FORMATS])
-def test_kept_outcomes_of_damaged_recordings(name: str, tmp_path: Path) -> None:
+SLOWER = {"kineto", "observer", "xplane"}
+"""Of these, a damaged file takes a tenth of a second."""
+
+
+@damages(25, 200)
+@pytest.mark.parametrize("name", [f.name for f in FORMATS if f.name not in SLOWER])
+def test_kept_outcomes_of_damaged_recordings(name: str, numbers: range, tmp_path: Path) -> None:
     """What each format's files are read as, and what is said to those that were damaged."""
-    read = _module if name.startswith("hlo") else _opened
-    damaged = 6 if name in ("kineto", "observer") else 15  # those two take a tenth of a second each
-    compare(f"damaged-{name}", outcomes(name, tmp_path, read, damaged))
+    compare_outcomes(name, tmp_path, _module if name.startswith("hlo") else _opened, numbers)
+
+
+@damages(6, 60)
+@pytest.mark.parametrize("name", sorted(SLOWER))
+def test_kept_outcomes_of_slower_damaged_recordings(
+    name: str, numbers: range, tmp_path: Path
+) -> None:
+    """The same of formats whose files are large."""
+    compare_outcomes(name, tmp_path, _opened, numbers)
 
 
 def _opened(folder: Path) -> object:
     raw = raw_at(folder)
     if raw is None:
         return "not a recording or workload"
-    traces = raw.traces()
-    times = (
-        {f"times {r}": [traces.start(r).tolist(), traces.end(r).tolist()] for r in traces.ranks}
-        if isinstance(traces, ck.Run)
-        else {}
-    )
-    return of_set(traces) | times
+    if not raw.recordings:
+        return of_set(raw.traces())
+    run, report = ck.link(folder)
+    times = {f"times {r}": [run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks}
+    return of_set(run) | times | {"report": _without_times(report.to_dict())}
 
 
 def _module(folder: Path) -> object:

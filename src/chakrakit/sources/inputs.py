@@ -52,12 +52,16 @@ from chakrakit.sources.rocpd import is_rocpd
 from chakrakit.sources.rocpd import read_processes as read_rocpd
 from chakrakit.sources.rocprof import is_rocprof
 from chakrakit.sources.rocprof import read_processes as read_rocprof
-from chakrakit.sources.snapshots import is_snapshot, memory_table, read_snapshot
+from chakrakit.sources.snapshots import History, is_snapshot, memory_table, read_snapshot
 from chakrakit.sources.tables import PARQUET
 from chakrakit.sources.unread import cure_for
 from chakrakit.sources.xla import Module, is_hlo, is_xplane, parse_hlo, read_devices
 from chakrakit.trace.sets import RecordedStep, Run, as_recorded, recorded_step_of
 from chakrakit.trace.validation import disagreements
+
+_DAY_NS = 86_400 * 10**9
+_SAME_JOB_NS = _DAY_NS
+"""A history may end before the recorded steps begin, where those take no new memory, but not days before."""
 
 
 class RecordingKind(StrEnum):
@@ -171,12 +175,26 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
             f"{len(histories)} memory histories for {len(run.ranks)} ranks; give one for each rank",
             path=str(paths[0]),
         )
+    for path, history in histories:
+        _check_same_time(history, run, path)
     joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
     settings = as_recorded(run.card.settings)
     step = recorded_step_of(run.card)
     pace = step.step_ns / step.recorded_step_ns if step and step.recorded_step_ns else 1.0
     table = pa.table(memory_table(joined, run.epoch_ns, pace))
     return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
+
+
+def _check_same_time(history: History, run: Run, path: Path) -> None:
+    """Raises an error where a history was over long before the run, or began long after it."""
+    end = run.epoch_ns + run.makespan_ns
+    apart = max(run.epoch_ns - int(history.time.max()), int(history.time.min()) - end)
+    if apart > _SAME_JOB_NS:
+        raise FormatError(
+            f"its memory history is {apart / _DAY_NS:,.0f} days away from the recording; give the snapshot "
+            "of the same run, or link without it",
+            path=str(path),
+        )
 
 
 def files_of(inputs: Sequence[Path]) -> list[Path]:

@@ -57,6 +57,16 @@ def test_a_process_that_left_nothing_is_named_with_how_it_ended(status, said):
         Ranks(CaptureOptions(ranks=2), lambda request: status)(1, True)
 
 
+def test_a_trace_that_cannot_be_made_is_said_to_be_an_error_of_ours():
+    def recording():
+        raise AssertionError("kernels that wait for one another")
+
+    session = SimpleNamespace(rank=1, options=CaptureOptions(ranks=2), recording=recording)
+    said = recorded(session, "").failure
+    assert "AssertionError: kernels that wait for one another; test_process.py:" in said
+    assert "an error of chakrakit" in said
+
+
 def test_an_error_is_told_in_words():
     assert failure_of(ConfigError("ours")) == "ours"
     assert failure_of(SystemExit(0)) == failure_of(SystemExit()) == ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
+import numpy as np
 import pytest
 
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, FormatError
 from chakrakit.sources.foreign import parse_goal, workload_of
+from chakrakit.sources.foreign.goal import _RECORD, CALC, MAGIC, parse_binary_goal
 from chakrakit.trace.model import EdgeForm
 from support.commands import chakra, data
 from support.foreign_workloads import AICB, ASTRA1, GOAL, MSCCL, MSCCLPP, PARAM, SIMAI
@@ -35,6 +39,23 @@ def test_goal_with_comments_braces_in_a_line_and_both_sorts_of_dependencies(open
     ranks = parse_goal(GOAL.encode(), "x")
     assert (ranks[1].ends, ranks[1].starts) == ([(0, 1)], [(1, 2)])
     assert ranks[0].cpu == [0, 1]
+
+
+def binary_calculation(nanoseconds: int) -> bytes:
+    """A binary schedule of one rank that computes for so long."""
+    operation = np.zeros(1, _RECORD)
+    operation["kind"], operation["size"] = CALC, nanoseconds
+    rank = struct.pack("<II", 1, 0) + operation.tobytes()
+    begin = 6 + 16
+    head = struct.pack("<IHQQ", 1, 0, begin, begin + len(rank))
+    return MAGIC + head + rank
+
+
+def test_times_of_binary_goal_stay_below_half_of_what_64_bits_hold():
+    (rank,) = parse_binary_goal(binary_calculation(2**62 - 1), "x")
+    assert rank.size == [2**62 - 1]
+    with pytest.raises(FormatError, match="unknown kind, size or peer"):
+        parse_binary_goal(binary_calculation(2**62), "x")
 
 
 def test_goal_s_streams_are_numbers_of_one_byte():

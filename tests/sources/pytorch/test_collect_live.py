@@ -84,8 +84,9 @@ def test_by_default_two_passes_are_recorded_and_bare_steps_timed(tmp_path):
 
 
 def test_a_program_that_ends_inside_the_window_is_still_written(tmp_path):
+    """Steps 0 to 2 train; what the profiler calls step 3 holds no work and is none."""
     c = _train(3, tmp_path / "run", (2, 9))
-    assert [s["step"] for s in c.report.ranks[0].steps] == [2, 3]
+    assert [s["step"] for s in c.report.ranks[0].steps] == [2]
 
 
 def test_modules_come_from_the_stack(tmp_path):

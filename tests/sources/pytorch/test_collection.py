@@ -11,7 +11,12 @@ import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.sources.pytorch import Collection, collect_command
-from chakrakit.sources.pytorch.collection import _wait_for, link_collected, raw_folder
+from chakrakit.sources.pytorch.collection import (
+    _wait_for,
+    link_collected,
+    raw_folder,
+    time_recordings,
+)
 
 
 def test_a_recording_that_never_began_says_so(tmp_path):
@@ -104,3 +109,10 @@ def test_ranks_that_write_nothing_in_time_are_named(tmp_path):
 def test_a_program_that_cannot_be_run_is_named(tmp_path):
     with pytest.raises(ConfigError, match="cannot run no-such-program: No such file"):
         collect_command(["no-such-program"], tmp_path / "run", "1:2")
+
+
+def test_recordings_of_times_come_in_the_order_of_their_ranks(tmp_path):
+    for rank in (10, 9, 0):
+        (tmp_path / f"times_{rank}.json.gz").touch()
+    names = [path.name.split(".")[0] for path in time_recordings(tmp_path)]
+    assert names == ["times_0", "times_9", "times_10"]

@@ -52,6 +52,20 @@ def test_a_snapshot_without_history_says_how_to_get_one() -> None:
         read_snapshot(pickle.dumps({"segments": [], "device_traces": [[]]}))
 
 
+@pytest.mark.parametrize("days", [-3, 3])
+def test_a_history_of_another_time_is_refused(days: int, tmp_path: Path) -> None:
+    """Its times would lie days before the run or after it."""
+    for file in RECORDED.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    said = pickle.loads(gzip.decompress((RECORDED / "snapshot.pickle.gz").read_bytes()))
+    for event in (e for events in said["device_traces"] for e in events):
+        event["time_us"] += days * 86_400 * 10**6
+    (tmp_path / "snapshot.pickle.gz").write_bytes(gzip.compress(pickle.dumps(said)))
+
+    with pytest.raises(FormatError, match="3 days away from the recording"):
+        link([tmp_path])
+
+
 def test_a_snapshot_alone_is_no_recording(tmp_path: Path) -> None:
     snapshot = RECORDED / "snapshot.pickle.gz"
     (tmp_path / "snapshot.pickle").write_bytes(gzip.decompress(snapshot.read_bytes()))

@@ -129,11 +129,23 @@ def finish(session: Session, failure: str, out: str) -> None:
 def recorded(session: Session, failure: str) -> CapturedRank:
     """The session's recording, or a recording that says why there is none."""
     if not failure:
-        recording = session.recording()
-        if recording.steps and recording.ops:
-            return recording
-        failure = _no_operator(session) if recording.steps else _no_step(session)
+        try:
+            recording = session.recording()
+        except Exception as error:
+            failure = _unmade(error)
+        else:
+            if recording.steps and recording.ops:
+                return recording
+            failure = _no_operator(session) if recording.steps else _no_step(session)
     return CapturedRank(rank=session.rank, world=session.options.ranks, failure=failure)
+
+
+def _unmade(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"the program ran, and making its trace failed ({type(error).__name__}: {error}; "
+        f"{Path(place.filename).name}:{place.lineno}): an error of chakrakit; please report the script"
+    )
 
 
 def _no_operator(session: Session) -> str:

@@ -207,6 +207,10 @@ class CommCall(msgspec.Struct, array_like=True):
     """The script's line that issued it."""
 
 
+FIRST_STREAM = 0
+"""The stream that a program begins with, the first that is made."""
+
+
 class Op(msgspec.Struct, kw_only=True, array_like=True):
     """One call of an operator. `reads` and `writes` number storages; `comm` indexes `comms` or is -1."""
 
@@ -219,6 +223,10 @@ class Op(msgspec.Struct, kw_only=True, array_like=True):
     comm: int = -1
     waits_for: int = -1
     """For a wait: the operator that it completes."""
+    stream: int = FIRST_STREAM
+    """The program's stream that it was issued on."""
+    after: list[int] = []
+    """Operators of other streams that the program lets its stream wait for before it."""
     alloc: int = 0
     free: int = 0
     is_host: bool = False

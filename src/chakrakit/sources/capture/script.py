@@ -88,5 +88,5 @@ def _launched(arguments: list[str]) -> Script:
         kind,
         parsed.training_script,
         tuple(parsed.training_script_args),
-        int(local) if local.isdigit() else 0,
+        int(local) if local.isdecimal() else 0,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from typing import Any
 
 import msgspec
 import torch
@@ -151,7 +152,13 @@ class Session:
         patches, options = self.patches, self.options
         local = min(options.local_size, options.ranks)
         Cuda(
-            patches, self.storages, options.device, self.rank % local, local, options.memory
+            patches,
+            self.storages,
+            self.recorder.streams,
+            options.device,
+            self.rank % local,
+            local,
+            options.memory,
         ).install()
         self.distributed.install()
         self._values.install()
@@ -194,6 +201,8 @@ class Session:
             self.storages.restart()
             self._starts[step] = self.storages.live
             self.recorder.recording = True
+        else:
+            self.recorder.streams.forget()
 
     def _on_step(self) -> None:
         step = self.where.step
@@ -207,7 +216,10 @@ class Session:
 
     def _count_parameters(self) -> int:
         """Of all modules that ran; where ranks hold shards, the whole."""
-        sizes = {id(p): _whole(p) for root in self.where.roots.values() for p in root.parameters()}
+        sizes: dict[int, int] = {}
+        for root in self.where.roots.values():
+            sizes |= {id(p): _whole(p) for p in root.parameters()}
+            sizes |= {id(p): size for m in root.modules() for p, size in _cut_from(m)}
         return sum(sizes.values())
 
     @property
@@ -267,12 +279,20 @@ def _whole(parameter: torch.nn.Parameter) -> int:
     return parameter.numel() if flat is None else flat.numel()
 
 
+def _cut_from(module: torch.nn.Module) -> list[tuple[torch.nn.Parameter, int]]:
+    """The parameters of which FSDP1 keeps a rank's part under their own names, with their whole sizes."""
+    flat: Any = getattr(getattr(module, "_handle", None), "flat_param", None)
+    parts = getattr(flat, "_params", None)
+    return [] if parts is None else list(zip(parts, flat._numels, strict=True))
+
+
 def _of_steps(recording: CapturedRank, steps: set[int]) -> tuple[list[Op], Lifetimes]:
     """Operators of these steps, with waits and deaths renumbered; a wait for one left out becomes -1."""
     ops = recording.ops
     place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
     for op in ops:
         op.waits_for = place.get(op.waits_for, -1)
+        op.after = [place[i] for i in op.after if i in place]
     return [ops[i] for i in place], recording.lifetimes.within(place)
 
 

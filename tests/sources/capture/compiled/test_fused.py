@@ -87,3 +87,13 @@ def test_fused_kernels_are_named_from_capture_to_report(compiled: Any, tmp_path:
     assert "triton_poi_fused_gelu_mul" in analyzed
     succeeded("report", tmp_path / "run", "-o", tmp_path / "page.html")
     assert "triton_poi_fused_gelu_mul" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("which", ["passed_by", "stored"])
+def test_views_hold_no_kernel_up(captured: Captured, which: str) -> None:
+    """A view of what a kernel writes, beside a product, or a write into a cache by the same kernel."""
+    options = {"ranks": 1, "device": "h100", "step_ends": "__main__.step"}
+    _, traces = captured("compiled_views", which, **options)
+    names = [n.name for n in traces.trace(0) if n.name.startswith("triton")]
+    assert names
+    assert validate(traces).ok

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.bodies import COMPUTE, COPY_IN, streams_of
+from chakrakit.sources.capture.folding.bodies import COMPUTE, streams_of
 from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType as C
@@ -29,7 +29,7 @@ def test_a_collective_begins_after_the_compute_before_it_and_is_waited_for(place
         ("aten::mm", {}),
         ("c10d::wait", {"waits_for": 1}),
     ]
-    assert placed(*ops) == ([COMPUTE, 2, COMPUTE, COMPUTE], [(0, 1), (1, 3)])
+    assert placed(*ops) == ([COMPUTE, 1, COMPUTE, COMPUTE], [(0, 1), (1, 3)])
 
 
 def test_views_and_what_runs_on_the_host_are_on_no_stream(placed):
@@ -48,15 +48,25 @@ def test_each_group_and_each_direction_of_messages_has_a_stream_of_its_own(place
         ("c10d::send", message(words.SEND, 2)),
         ("c10d::allreduce_", REDUCE),
     ]
-    assert placed(*ops)[0] == [2, 3, 4, 5, 2]
+    assert placed(*ops)[0] == [1, 2, 3, 4, 1]
 
 
-def test_fsdp_copies_in_when_what_was_gathered_before_is_copied_out(placed):
-    gather = {"comm": CommCall(C.ALL_GATHER, "0", 8, 32, "float32")}
+def test_a_collective_on_a_side_stream_does_not_wait_for_the_compute_of_another(placed):
+    """As FSDP gathers: it copies in on one stream, gathers on a second, and compute waits for an event."""
+    gather = {"comm": CommCall(C.ALL_GATHER, "0", 8, 32, "float32"), "stream": 2}
     ops = [
-        ("fsdp::all_gather_copy_in", {}),
-        ("c10d::_allgather_base_", gather),
-        ("fsdp::split_with_sizes_copy", {"waits_for": 1}),
-        ("fsdp::all_gather_copy_in", {}),
+        ("aten::mm", {}),
+        ("fsdp::all_gather_copy_in", {"stream": 1}),
+        ("c10d::_allgather_base_", {**gather, "after": [1]}),
+        ("c10d::wait", {"waits_for": 2, "stream": 2}),
+        ("aten::view", {"after": [3]}),
+        ("fsdp::split_with_sizes_copy", {}),
     ]
-    assert placed(*ops) == ([COPY_IN, 2, COMPUTE, COPY_IN], [(1, 2), (2, 3)])
+    stream, events = placed(*ops)
+    assert stream == [COMPUTE, 1, 2, 3, HOST, COMPUTE]
+    assert events == [(1, 2), (1, 3), (2, 3), (3, 5)]
+
+
+def test_waiting_for_a_view_is_waiting_for_what_its_stream_ran_before(placed):
+    ops = [("aten::mm", {"stream": 1}), ("aten::view", {"stream": 1}), ("aten::mm", {"after": [1]})]
+    assert placed(*ops) == ([1, HOST, COMPUTE], [(0, 2)])

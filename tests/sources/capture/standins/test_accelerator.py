@@ -2,13 +2,14 @@
 
 import torch
 
-from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.observing import ProgramStreams, Storages
 from chakrakit.sources.capture.standins import Cuda
 from chakrakit.sources.capture.standins import cuda as accelerator
 
 
 def test_it_names_the_devices_that_the_script_is_told_of(patches):
-    Cuda(patches, Storages(), "h100", local_rank=3, count=8, memory=80 << 30).install()
+    device = Cuda(patches, Storages(), ProgramStreams(), "h100", 3, 8, memory=80 << 30)
+    device.install()
     accelerator.install(patches)
     assert torch.accelerator.is_available()
     assert (torch.accelerator.device_count(), torch.accelerator.current_device_index()) == (8, 3)

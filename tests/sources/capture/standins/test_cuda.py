@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.observing import ProgramStreams, Storages
 from chakrakit.sources.capture.standins import Cuda, Redirect
-from chakrakit.sources.capture.standins.cuda import Event, Stream, is_cuda
+from chakrakit.sources.capture.standins.cuda import is_cuda
 
 
 @pytest.fixture
@@ -16,9 +16,14 @@ def storages():
 
 
 @pytest.fixture
-def told(patches, storages):
+def streams():
+    return ProgramStreams()
+
+
+@pytest.fixture
+def told(patches, storages, streams):
     """A script that is told of eight H100s, of which it has the third."""
-    Cuda(patches, storages, "h100", local_rank=2, count=8, memory=1 << 30).install()
+    Cuda(patches, storages, streams, "h100", local_rank=2, count=8, memory=1 << 30).install()
 
 
 def test_a_script_is_told_of_the_devices_asked_for(told):
@@ -28,8 +33,8 @@ def test_a_script_is_told_of_the_devices_asked_for(told):
     assert torch.cuda.get_device_properties(0).total_memory == 1 << 30
 
 
-def test_without_a_device_there_is_none(patches, storages):
-    Cuda(patches, storages, "", 0, 1, 0).install()
+def test_without_a_device_there_is_none(patches, storages, streams):
+    Cuda(patches, storages, streams, "", 0, 1, 0).install()
     assert (torch.cuda.is_available(), torch.cuda.device_count()) == (False, 0)
 
 
@@ -72,15 +77,37 @@ def test_what_asks_for_a_gpu_is_on_the_host_and_counts_as_being_on_the_device(st
     assert storages.live == 2048 + 1024
 
 
-def test_streams_and_events_exist_and_have_nothing_to_wait_for():
-    stream, event = Stream(), Event(enable_timing=True)
-    stream.wait_event(event)
-    stream.wait_stream(stream)
-    event.record(stream)
+def test_streams_and_events_exist_and_nothing_is_running(told):
+    stream, event = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
     assert (stream.query(), event.query(), stream.is_capturing()) == (True, True, False)
     assert event.elapsed_time(stream.record_event()) == 1.0
     with stream as entered:
-        assert entered is stream
+        assert entered is stream is torch.cuda.current_stream()
+    assert torch.cuda.current_stream() is torch.cuda.default_stream()
+
+
+def test_what_a_stream_is_made_to_wait_for_holds_back_what_is_issued_next_on_it(told, streams):
+    side = torch.cuda.Stream()
+    assert streams.issue(0) == []
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert streams.current != torch.cuda.default_stream().number
+        assert streams.issue(1) == [0]
+        assert streams.issue(2) == []  # which comes after the operator before it anyway
+    event = side.record_event()
+    with torch.cuda.stream(side):
+        streams.issue(3)
+    assert streams.issue(4) == []  # nobody has waited yet
+    event.wait()
+    assert streams.issue(5) == [2]
+    torch.cuda.current_stream().wait_event(torch.cuda.Event())  # never recorded
+    assert streams.issue(6) == []
+
+
+def test_the_host_that_stands_in_has_the_same_streams(told):
+    """FSDP asks the device of its tensors for them."""
+    assert torch.cpu.Stream is torch.cuda.Stream
+    assert torch.cpu.current_stream() is torch.cuda.current_stream()
 
 
 def test_generators_have_states_that_can_be_put_back(told):

@@ -31,14 +31,34 @@ def test_the_steady_period_is_the_last_one(two_steps):
     assert steady_period(two_steps) == 30_000
 
 
-def test_without_a_device_the_ranges_of_the_host_count(recording):
+def test_without_a_device_a_period_ends_with_what_the_host_computes(recording):
     recording.op("ProfilerStep#0", 0, 50)
     recording.op("aten::mm", 10, 30)
     rank = recording.link()
     end = rank.line.end + 5_000
     assert step_periods(rank, rank.line.start, end) == [
-        {"step": 0, "measured_ns": 50_000, "scheduled_ns": 55_000}
+        {"step": 0, "measured_ns": 50_000, "period_ns": 40_000, "scheduled_period_ns": 45_000}
     ]
+
+
+def test_a_step_that_only_finds_its_loader_empty_is_none(recording):
+    """Products end at 40 and 90; the profiler's third step asks the loader, which copies, in vain."""
+    for step, start in enumerate((0, 50, 100)):
+        recording.op(f"ProfilerStep#{step}", start, 48)
+        recording.op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", start + 1, 20)
+        recording.op("aten::copy_", start + 5, 5)
+        if step < 2:
+            recording.op("aten::mm", start + 30, 10)
+    rank = recording.link()
+    steps = step_periods(rank, rank.line.start, rank.line.end)
+    assert [(s["step"], s["period_ns"]) for s in steps] == [(0, 40_000), (1, 50_000)]
+
+
+def test_where_nothing_computes_the_ranges_of_the_host_count(recording):
+    recording.op("ProfilerStep#0", 0, 50)
+    rank = recording.link()
+    (step,) = step_periods(rank, rank.line.start, rank.line.end + 5_000)
+    assert step == {"step": 0, "measured_ns": 50_000, "scheduled_ns": 55_000}
 
 
 def test_where_no_step_is_marked_there_is_no_period(recording):

@@ -50,7 +50,7 @@ class _Fusion:
                 made = [k for k in (kernels[item], *self._column_kernels(item)) if k is not None]
                 self.memory.hand_over(item.pieces, made[:1], ops[-1:])
                 ops += made
-            elif item.kind is PieceKind.STILL and item.graph[0] >= 0:
+            elif _vanishes(item):
                 self.memory.hand_over([item], [], ops[-1:])
             else:
                 op = msgspec.structs.replace(self.recording.ops[item.place], alloc=0, free=0)
@@ -59,6 +59,7 @@ class _Fusion:
                 ops.append(op)
         for op in ops:
             op.waits_for = places.get(op.waits_for, -1)
+            op.after = [places[i] for i in op.after if i in places]
         peak = self.memory.peak_after(ops)
         return msgspec.structs.replace(
             self.recording, ops=ops, signatures=self.signatures, peak_bytes=peak
@@ -107,6 +108,7 @@ class _Fusion:
             writes=[s for s in writes if s >= 0],
             micro_batch=last.micro_batch,
             compiled=last.compiled,
+            stream=last.stream,
         )
 
     def _signature(
@@ -157,7 +159,7 @@ class _Fusion:
         waits: dict[GraphPiece | FusionGroup, set[GraphPiece | FusionGroup]] = {
             item: set() for item in items
         }
-        singles = [item for item in items if isinstance(item, GraphPiece)]
+        singles = [item for item in items if isinstance(item, GraphPiece) and not _vanishes(item)]
         for earlier, later in pairwise(singles):
             waits[later].add(earlier)
         for piece in self.pieces:
@@ -168,6 +170,11 @@ class _Fusion:
 
     def _item(self, piece: GraphPiece) -> GraphPiece | FusionGroup:
         return self.groups.get(piece.place, piece)
+
+
+def _vanishes(piece: GraphPiece) -> bool:
+    """Whether it is a view inside of what is compiled, which runs nowhere and holds nothing up."""
+    return piece.kind is PieceKind.STILL and piece.graph[0] >= 0
 
 
 def _sorted(

@@ -120,7 +120,9 @@ def pieces_of(recording: CapturedRank) -> list[GraphPiece]:
         for storage, operand in _paired(op.reads, call.tensors):
             value = writer.get(storage)
             piece.reads.append((storage, operand, value))
-            if value is not None and kind is not PieceKind.STILL:
+            if kind is PieceKind.STILL:
+                continue  # a view reads nothing, so that nobody waits for it
+            if value is not None:
                 value.readers.append(place)
             readers.setdefault(storage, []).append(place)
         if kind is PieceKind.STILL:

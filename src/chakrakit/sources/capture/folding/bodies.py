@@ -10,21 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.capture.recording import PHASES, CapturedRank, CommCall
+from chakrakit.sources.capture.recording import FIRST_STREAM, PHASES, CapturedRank, CommCall
 from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.memory import HELD_KIND
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
 
-# Streams and events as the framework would use them on a GPU, from the role of each operator.
-#
-# Compute runs on one stream. Each process group's collectives run on another and begin when the compute
-# issued before them is done; compute goes on unless an operator waits. FSDP gathers parameters on separate
-# streams: copying in begins when the parameters gathered before have been copied out.
-COMPUTE, COPY_IN = 0, 1
-_FIRST_COMMUNICATION = 2
-"""The first stream number after those of compute and of FSDP's copies."""
-_COPY_IN, _COPY_OUT = "fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy"
+# Streams and events as on a GPU. Compute runs on the streams that the program issues it on. Each process
+# group's collectives run on another and begin when what was issued before them on the program's stream is
+# done; that stream goes on unless an operator waits. Gathers into one tensor, which FSDP issues on a stream
+# of its own, do not queue behind the group's other collectives.
+COMPUTE = 0
+"""The stream that programs begin with."""
 
 
 @dataclass(eq=False)
@@ -38,40 +35,41 @@ class CapturedStreams:
 def streams_of(recording: CapturedRank) -> CapturedStreams:
     """The stream of every operator, and the waits that neither data nor the order on a stream imply."""
     out = CapturedStreams(np.full(len(recording.ops), -1, np.int64))
-    lanes: dict[tuple[str, int, int], int] = {}
-    names = [s.name for s in recording.signatures]
-    last_compute = last_out = -1
+    lanes: dict[tuple[object, ...], int] = {("program", FIRST_STREAM): COMPUTE}
+    last: dict[int, int] = {}
+    awaited: dict[int, list[int]] = {}
+    done = np.full(len(recording.ops), -1, np.int64)
+    """By operator: the last one of the device on its stream, itself included."""
     for i, op in enumerate(recording.ops):
-        name = names[op.signature]
+        waiting = awaited.setdefault(op.stream, [])
+        waiting += [int(done[j]) for j in op.after if done[j] >= 0]
         if op.comm >= 0:
-            comm = recording.comms[op.comm]
-            gathers = comm.kind == CollectiveType.ALL_GATHER and name.startswith("c10d::_allgather")
-            message = comm.kind in (words.SEND, words.RECV)
-            key = (
-                comm.group,
-                comm.kind if message else -int(gathers),
-                comm.peer if message else -1,
-            )
-            out.stream[i] = lanes.setdefault(key, _FIRST_COMMUNICATION + len(lanes))
-            if last_compute >= 0 and not _is_fsdp(recording, i, names):
-                out.events.append((last_compute, i))
-        elif name == _COPY_IN:
-            out.stream[i] = COPY_IN
-            if last_out >= 0:
-                out.events.append((last_out, i))
-        elif not _on_host(recording, op.signature, op.is_host, op.waits_for):
-            out.stream[i] = COMPUTE
-            last_compute = i
-            if name == _COPY_OUT:
-                last_out = i
+            lane = _lane(recording, i)
+            before = [*waiting, last.get(op.stream, -1)]
+            out.events += [(j, i) for j in before if j >= 0]
+        elif _on_host(recording, op.signature, op.is_host, op.waits_for):
+            done[i] = last.get(op.stream, -1)
+            continue
+        else:
+            lane = ("program", op.stream)
+            out.events += [(j, i) for j in waiting]
+            waiting.clear()
+            last[op.stream] = i
+        out.stream[i] = lanes.setdefault(lane, len(lanes))
+        done[i] = last.get(op.stream, -1)
         if op.waits_for >= 0:
             out.events.append((op.waits_for, i))
     return out
 
 
-def _is_fsdp(recording: CapturedRank, i: int, names: list[str]) -> bool:
-    """Whether an operator is FSDP's gather: one of the three operators before it copied its input in."""
-    return any(names[op.signature] == _COPY_IN for op in recording.ops[max(i - 3, 0) : i])
+def _lane(recording: CapturedRank, place: int) -> tuple[object, ...]:
+    """What runs one after the other: a group's collectives, and messages one way between two ranks."""
+    op = recording.ops[place]
+    comm, name = recording.comms[op.comm], recording.signatures[op.signature].name
+    if comm.kind in (words.SEND, words.RECV):
+        return comm.group, comm.kind, comm.peer
+    gathers = comm.kind == CollectiveType.ALL_GATHER and name.startswith("c10d::_allgather")
+    return comm.group, gathers
 
 
 def _on_host(recording: CapturedRank, signature: int, is_host: bool, waits_for: int) -> bool:

@@ -146,7 +146,9 @@ def digest(recording: CapturedRank, families: Families, step: int | None = None)
         if step is not None and op.step != step:
             continue
         hashed.update(signatures[op.signature])
-        hashed.update(f"{recording.modules[op.module]}|{op.phase}|{op.micro_batch}".encode())
+        hashed.update(
+            f"{recording.modules[op.module]}|{op.phase}|{op.micro_batch}|{op.stream}".encode()
+        )
         if op.comm >= 0:
             hashed.update(_encoded(recording.comms[op.comm], homes, recording.rank))
     hashed.update(str(recording.parameters).encode())

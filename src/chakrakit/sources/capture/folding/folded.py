@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from chakrakit.operators import computed_again
 from chakrakit.results import Result
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
 from chakrakit.sources.capture.folding.families import Families, Family, relative_peer
@@ -227,8 +228,7 @@ def _figures(kind: RankKind) -> KindFigures:
 
 def _model_flops(signature: Signature) -> int:
     """Matrix work of the model; a fused attention's backward makes the scores once more by itself."""
-    fused = "attention" in signature.name and signature.name.endswith("_backward")
-    return signature.flops * 4 // 5 if fused else signature.flops
+    return round(signature.flops * (1 - computed_again(signature.name)))
 
 
 def _collectives(kind: RankKind, families: Families) -> list[CollectiveFigures]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.sources.capture.observing.communication import tensors
 from chakrakit.sources.capture.observing.known_values import KnownValues
+from chakrakit.sources.capture.observing.program_streams import ProgramStreams
 from chakrakit.sources.capture.observing.real_values import RealValues
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.shortcuts import view
@@ -20,6 +21,7 @@ __all__ = [
     "OPTIMIZER",
     "RECOMPUTE",
     "KnownValues",
+    "ProgramStreams",
     "RealValues",
     "Recorder",
     "Storages",

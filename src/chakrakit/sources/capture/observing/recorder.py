@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from chakrakit.operators import SPACES, by_elements, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts, unknown_sizes
 from chakrakit.sources.capture.observing.known_values import KnownValues
+from chakrakit.sources.capture.observing.program_streams import ProgramStreams
 from chakrakit.sources.capture.observing.real_values import (
     MOST_FRACTIONS,
     OperatorCall,
@@ -144,6 +145,7 @@ class Recorder(TorchDispatchMode):
         self._freed_before = 0
         self.comms: list[CommCall] = []
         self.lifetimes = Lifetimes()
+        self.streams = ProgramStreams()
         self.recording = False
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
@@ -475,6 +477,8 @@ class Recorder(TorchDispatchMode):
                 writes=writes,
                 comm=comm,
                 waits_for=-1,
+                stream=self.streams.current,
+                after=self.streams.issue(len(self.ops)),
                 alloc=max(allocated, 0),
                 free=freed + early,
                 is_host=is_host,

@@ -1,23 +1,30 @@
 """torch.cuda on a machine that has none: the host stands in, and "cuda" is redirected to it.
 
-Streams and events exist and do nothing; memory statistics are those of the captured program.
-torch.accelerator, which names no device, answers as torch.cuda does (`install`).
+Streams and events say what is issued where and what waits for what; memory statistics are those of the
+captured program. torch.accelerator, which names no device, answers as torch.cuda does (`install`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
-from chakrakit.sources.capture.observing import Storages
-from chakrakit.sources.capture.recording import CaptureError, Patches, asking_line, in_pytorch
+from chakrakit.sources.capture.observing import ProgramStreams, Storages
+from chakrakit.sources.capture.recording import (
+    FIRST_STREAM,
+    CaptureError,
+    Patches,
+    asking_line,
+    in_pytorch,
+)
 
 _SAME = (
     "is_available", "device_count", "current_stream", "synchronize", "empty_cache",
@@ -105,20 +112,37 @@ def chip_of(device: str) -> Chip:
 
 
 class Stream:
-    """A stream on which nothing runs."""
+    """A stream of the program: nothing runs, and what is issued on it is known."""
+
+    streams: ProgramStreams
+    """Of the program that is captured (`_following`)."""
+    event_type: type[Event]
+    known: WeakValueDictionary[int, Stream]
+    """All streams of the program by number."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
         self.device, self.priority = torch.device("cpu"), priority
+        self.number = self.streams.new()
+        self.known[self.number] = self
         self.stream_id = self.cuda_stream = id(self)
+        self._left: list[int] = []
 
     def record_event(self, event: Any = None) -> Any:
-        """An event that has happened."""
-        return event or Event()
+        """An event after what was issued on it so far."""
+        event = self.event_type() if event is None else event
+        event.record(self)
+        return event
 
-    def wait_event(self, *_: Any) -> None:
-        """There is nothing to wait for."""
+    def wait_event(self, event: Any) -> None:
+        """What is issued next on it comes after the event."""
+        self.streams.wait(self.number, getattr(event, "after", -1))
 
-    wait_stream = synchronize = wait_event
+    def wait_stream(self, stream: Any) -> None:
+        """What is issued next on it comes after what was issued on the other."""
+        self.streams.wait(self.number, self.streams.last(getattr(stream, "number", FIRST_STREAM)))
+
+    def synchronize(self) -> None:
+        """The host goes on: what it waits for is not followed."""
 
     def query(self) -> bool:
         """True, since nothing is running."""
@@ -129,22 +153,35 @@ class Stream:
         return False
 
     def __enter__(self) -> Stream:
+        self._left.append(self.streams.current)
+        self.streams.current = self.number
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.streams.current = self._left.pop()
 
 
 class Event:
-    """An event that has happened."""
+    """An event: the operator after which it happens."""
+
+    streams: ProgramStreams
+    after = -1
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
-    def record(self, *_: Any) -> None:
-        """Nothing to mark."""
+    def record(self, stream: Any = None) -> None:
+        """Happen after what was issued so far on a stream, by default the current one."""
+        number = self.streams.current if stream is None else stream.number
+        self.after = self.streams.last(number)
 
-    wait = synchronize = record
+    def wait(self, stream: Any = None) -> None:
+        """Let what is issued next on a stream come after it."""
+        number = self.streams.current if stream is None else stream.number
+        self.streams.wait(number, self.after)
+
+    def synchronize(self) -> None:
+        """The host goes on: what it waits for is not followed."""
 
     def query(self) -> bool:
         """True: the event has happened."""
@@ -153,6 +190,14 @@ class Event:
     def elapsed_time(self, *_: Any) -> float:
         """1.0 ms, so that scripts can divide by it; nothing is measured."""
         return 1.0
+
+
+def _following(streams: ProgramStreams) -> tuple[type[Stream], type[Event]]:
+    """The classes of a program's streams and events."""
+    event = type("Event", (Event,), {"streams": streams})
+    known = WeakValueDictionary[int, Stream]()
+    own = {"streams": streams, "event_type": event, "known": known}
+    return type("Stream", (Stream,), own), event
 
 
 class HandmadeGraph:
@@ -316,12 +361,14 @@ class Cuda:
         self,
         patches: Patches,
         storages: Storages,
+        streams: ProgramStreams,
         present: str,
         local_rank: int,
         count: int,
         memory: int,
     ) -> None:
         self.patches, self.storages, self.present = patches, storages, present
+        self.streams = streams
         self.local_rank, self.count, self.memory = local_rank, count, memory
 
     def install(self) -> None:
@@ -362,12 +409,8 @@ class Cuda:
         patches.wrap(torch._C._nn, "_parse_to", _parsed)
         show_device(patches, self.storages, self.local_rank)
         self._install_memory()
-        stream = Stream()
-        for name, standin in (("Stream", Stream), ("Event", Event)):
-            patches.set(cuda, name, standin)
-        for name in ("current_stream", "default_stream"):
-            patches.set(cuda, name, lambda *_, **__: stream)
-        for name in ("stream", "device", "device_of", "StreamContext"):
+        self._install_streams()
+        for name in ("device", "device_of"):
             patches.set(cuda, name, _inside)
         patches.set(torch.Tensor, "record_stream", lambda *_: None)
         patches.set(cuda, "CUDAGraph", HandmadeGraph)
@@ -377,6 +420,28 @@ class Cuda:
         for name in ("range_push", "range_pop", "mark"):
             patches.set(cuda.nvtx, name, lambda *_, **__: None)
         patches.set(cuda.nvtx, "range", _inside)
+
+    def _install_streams(self) -> None:
+        """Also of the host, which stands in for the device: FSDP asks it for the streams of its tensors."""
+        stream_type, event_type = _following(self.streams)
+        first = stream_type()
+
+        def select(stream: Any) -> None:
+            self.streams.current = stream.number
+
+        answers: dict[str, Any] = {
+            "Stream": stream_type,
+            "Event": event_type,
+            "current_stream": lambda *_, **__: first.known[self.streams.current],
+            "default_stream": lambda *_, **__: first,
+            "set_stream": select,
+            "stream": _issuing,
+            "StreamContext": _issuing,
+        }
+        for owner in (torch.cuda, torch.cpu):
+            for name, answer in answers.items():
+                if hasattr(owner, name):
+                    self.patches.set(owner, name, answer)
 
     def _install_memory(self) -> None:
         storages = self.storages
@@ -443,3 +508,10 @@ class _Stats(dict[str, int]):
 @contextmanager
 def _inside(*_: Any, **__: Any) -> Iterator[None]:
     yield
+
+
+@contextmanager
+def _issuing(stream: Any) -> Iterator[None]:
+    """What is issued inside is issued on this stream; None changes nothing."""
+    with nullcontext() if stream is None else stream:
+        yield

@@ -34,7 +34,13 @@ from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, fit, least_and_most
-from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
+from chakrakit.sources.pytorch.linking.rank import (
+    Rank,
+    RankParts,
+    captures_of,
+    link_rank,
+    rank_parts,
+)
 from chakrakit.sources.pytorch.linking.report import (
     LinkReport,
     RankReport,
@@ -414,6 +420,9 @@ def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRec
     linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
     facts = RankRecording(cost, of_card.step_ns if of_card else 0, bool(second))
+    if cost is not None and options.overhead is None and len(linked.device.rows):
+        least, most = _host_percent(parts, cost)
+        facts = facts._replace(least_host_percent=least, most_host_percent=most)
     if (
         cost is not None
         and not cost.step_ns
@@ -423,6 +432,16 @@ def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRec
         slow, fast = (steady_period(parts.linked(c)) for c in least_and_most(cost, parts.observed))
         facts = facts._replace(least_ns=fast, most_ns=slow, device_ns=device_time(linked))
     return linked, facts, [*map(str, pair.paths), *second]
+
+
+def _host_percent(parts: RankParts, cost: Overhead) -> tuple[int, int]:
+    """Between which shares of its corrected time the host's lies, by how far recording's cost is known.
+
+    A step that the device bounds does not tell, however well it was timed without recording.
+    """
+    slow, fast = (parts.host_ns(c) for c in least_and_most(cost, parts.observed))
+    corrected = parts.host_ns(cost)
+    return (round(100 * fast / corrected), round(100 * slow / corrected)) if corrected else (0, 0)
 
 
 def _applies(

@@ -340,6 +340,14 @@ class RankParts:
             return card
         return replace(estimate, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
 
+    def host_ns(self, overhead: Overhead) -> float:
+        """What the host takes for everything that recording slows, with this cost taken out."""
+        host, apart = self.host.copy(), _apart(self.line, self.is_communication)
+        _undilate(overhead, host, self.device, self.observed, self.is_communication)
+        gaps = host.lag[~apart & (host.before >= 0) & (host.lag > 0)]
+        own = host.own_ns[~apart & self.line.is_host & self.line.is_leaf()]
+        return float(gaps.sum() + own.sum())
+
     @cached_property
     def attribution(self) -> Attribution:
         """The step, phase and module of each row."""

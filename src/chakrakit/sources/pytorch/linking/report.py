@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.operators import asks_loader, computes
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
 from chakrakit.sources.pytorch.linking.rank import Rank
@@ -24,22 +25,50 @@ def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
 
     A period lasts from the end of the device's work for the step before to the end of its own; a
     kernel belongs to the step that launched it. The first period begins with the last orphan, or
-    where there is none with the step itself. Without device work the host's ranges count.
+    where there is none with the step itself. Without device work the host's operators work, and a step in
+    which none does, such as one that only finds its data loader empty, is none.
     """
     out = []
     line = linked.line
-    measured = _device_ends(linked, line.start, line.end)
-    planned = _device_ends(linked, start, end)
+    rows = _working_rows(linked)
+    measured, planned = _ends(linked, rows, line.start, line.end), _ends(linked, rows, start, end)
+    on_device = len(linked.device.rows) > 0
     for i, step in enumerate(linked.attribution.steps):
         facts = {"step": step.number, "measured_ns": step.end - step.start}
-        if measured:
+        if not len(rows):
+            mine = linked.attribution.step == step.number
+            facts["scheduled_ns"] = int(end[mine].max() - start[mine].min())
+        elif on_device or (linked.attribution.step[rows] == step.number).any():
             facts["period_ns"] = measured[i + 1] - measured[i]
             facts["scheduled_period_ns"] = planned[i + 1] - planned[i]
         else:
-            rows = linked.attribution.step == step.number
-            facts["scheduled_ns"] = int(end[rows].max() - start[rows].min())
+            continue
         out.append(facts)
     return out
+
+
+def _working_rows(linked: Rank) -> I64:
+    """The rows whose ends end steps: those of the device, else what the host computes and communicates.
+
+    What is no operator computes where nothing runs inside it, as an optimizer's step does; a data loader's
+    rows do not, nor does the mark of a step.
+    """
+    if len(linked.device.rows):
+        return linked.device.rows
+    line, names = linked.line, linked.names
+    leaf = np.ones(len(line), np.bool_)
+    leaf[line.parent[line.parent >= 0]] = False
+    unknown = names.where(lambda name: computes(name) is None and not name.startswith(_STEP_MARK))
+    works = names.where(computes) | (unknown & leaf)
+    loads = names.where(asks_loader)
+    while (inside := (line.parent >= 0) & loads[line.parent] & ~loads).any():
+        loads |= inside
+    works &= line.is_host & ~loads
+    works[[c.row for c in linked.collectives]] = True
+    return np.flatnonzero(works)
+
+
+_STEP_MARK = "ProfilerStep#"
 
 
 def steady_period(linked: Rank) -> int:
@@ -61,10 +90,9 @@ def device_time(linked: Rank) -> int:
     return int(Intervals.of(timed.start[mine], timed.end[mine]).total)
 
 
-def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:
-    """When the device was done with what came before, and then with each step."""
-    steps = linked.attribution.steps
-    rows, line = linked.device.rows, linked.line
+def _ends(linked: Rank, rows: I64, start: I64, end: I64) -> list[int]:
+    """When these rows were done with what came before, and then with each step."""
+    steps, line = linked.attribution.steps, linked.line
     if not len(rows) or not steps:
         return []
     orphans = linked.device.orphans
@@ -167,6 +195,7 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
     device = line.lane >= 0
     activities, device_time = _device(linked)
     messages = Counter(c.type_name for c in linked.collectives if c.is_message)
+    alike = _like_communication(linked)
     return RankReport(
         rank=linked.rank,
         files=files,
@@ -191,10 +220,10 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         dropped=_dropped(linked),
         left_out_events=_left_out(linked),
         graphs=_graphs(linked),
-        like_communication=_like_communication(linked),
+        like_communication=alike,
         removed_overhead_ms=round(linked.undilated_ms, 3),
         overhead_factor=round(linked.overhead_factor, 3),
-        warnings=_warnings(linked),
+        warnings=_warnings(linked, alike),
     )
 
 
@@ -328,8 +357,11 @@ def _like_communication(linked: Rank) -> dict[str, int]:
     line, names = linked.line, linked.names
     collective = np.zeros(len(line), np.bool_)
     collective[[c.row for c in linked.collectives]] = True
-    alike = names.where(linked.kernels.is_alike) & (line.kind == Kind.KERNEL) & ~collective
-    return dict(Counter(names[row] for row in np.flatnonzero(alike).tolist()).most_common(_NAMED))
+    numbers = names.number[(line.kind == Kind.KERNEL) & ~collective]
+    used, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    each = {names.strings[used[i]]: int(counts[i]) for i in np.argsort(first).tolist()}
+    alike = {name: count for name, count in each.items() if linked.kernels.is_alike(name)}
+    return dict(Counter(alike).most_common(_NAMED))
 
 
 def _captures_unused(linked: Rank) -> list[str]:
@@ -348,7 +380,7 @@ def _captures_unused(linked: Rank) -> list[str]:
     ]
 
 
-def _warnings(linked: Rank) -> list[str]:
+def _warnings(linked: Rank, alike: dict[str, int]) -> list[str]:
     out = [
         f"dropped {kind} edge {linked.names[a]!r} → {linked.names[b]!r}: it closed a circle"
         for a, b, kind in linked.sound.circular[:10]
@@ -357,7 +389,7 @@ def _warnings(linked: Rank) -> list[str]:
     out += [
         f"{name!r} ({count:,} times) looks like communication and counts as computation; "
         "--comm-pattern REGEX=KIND says what it is"
-        for name, count in _like_communication(linked).items()
+        for name, count in alike.items()
     ]
     observer = linked.observer
     if observer is not None and not observer.known_schema:

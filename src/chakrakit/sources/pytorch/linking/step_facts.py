@@ -31,6 +31,9 @@ class RankRecording(NamedTuple):
     most_ns: int = 0
     device_ns: int = 0
     """How long its device works for the step."""
+    least_host_percent: int = 0
+    """Between which shares of its corrected time the host's may lie; 0 where that is not known."""
+    most_host_percent: int = 0
 
 
 def recording(
@@ -54,6 +57,8 @@ def recording(
         least_step_ns=min(least, step),  # they are the last step's, and this is the usual one
         most_step_ns=max(most, step) if least else 0,
         device_ns=max(f.device_ns for f in facts),
+        least_host_percent=min(f.least_host_percent for f in facts),
+        most_host_percent=max(f.most_host_percent for f in facts),
     )
 
 
