@@ -6,20 +6,21 @@ import json
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.workloads.generate import generate, model_list
+from chakrakit.workloads.generate import dry_run, generate, generated, model_list
 from chakrakit.workloads.models import catalog
 from chakrakit.workloads.models.hugging_face import read_config
 from chakrakit.workloads.models.hugging_face.defaults import DEFAULTS
 from chakrakit.workloads.parts import GnnGraph, generate_gnn
 from chakrakit.workloads.spatial import SpatialPlan, generate_spatial
-from support.damaged import outcomes, printed
-from support.kept_results import checksum, compare, of_set
+from support.damaged import compare_outcomes, damages, printed
+from support.kept_results import checksum, checksums, compare, of_set
 from support.random_plans import random_workload
 
 MODELS = {
@@ -101,6 +102,88 @@ def test_kept_random_workloads() -> None:
     workloads = [random_workload(rng) for _ in range(25)]
     figures = {str(k): of_set(generate(w)) for k, w in enumerate(workloads)}
     compare("generated-random", figures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_kept_figures_of_many_random_workloads(part: int) -> None:
+    """Sixty more in each part: their traces, and what the dry run says of them."""
+    rng, figures = Random(100 + part), {}
+    for number in range(60):
+        programs = generated(random_workload(rng))
+        dry = msgspec.to_builtins(dry_run(programs))
+        figures[str(number)] = {"traces": of_set(programs.traces()), "figures": dry}
+    compare(f"generated-random-{part}", checksums(figures))
+
+
+SMALL: dict[str, Any] = {"model": "gpt3-125m", "layers": 4, "seq": 256, "global_batch": 8}
+LENGTHS: dict[str, Any] = SMALL | {"dp": 2, "distribution": "lognormal", "mean": 90, "sigma": 0.8}
+VARIED: dict[str, dict[str, Any]] = {
+    **{
+        f"batcher {b}": LENGTHS | {"batcher": b}
+        for b in ("fixed", "tokens", "best-fit", "power", "online")
+    },
+    **{
+        f"context {c}": SMALL | {"cp": 4, "context": c}
+        for c in ("ring", "gather", "ulysses", "blocks")
+    },
+    **{
+        f"assignment {a}": LENGTHS | {"dp": 1, "cp": 4, "context": "blocks", "assignment": a}
+        for a in ("flops", "mixed", "per-document", "whole")
+    },
+    **{
+        f"schedule {s}": SMALL | {"pp": 2, "schedule": s}
+        for s in ("gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "dualpipe")
+    },
+    **{
+        f"data {d}": SMALL | {"dp": 4, "data": d} for d in ("none", "ddp", "zero1", "zero2", "fsdp")
+    },
+    **{
+        f"reshard {r}": SMALL | {"dp": 4, "data": "fsdp", "reshard": r} for r in ("always", "never")
+    },
+    **{f"sync {s}": SMALL | {"dp": 2, "data": "zero2", "sync": s} for s in ("micro_batch", "step")},
+    **{f"recompute {r}": SMALL | {"tp": 2, "recompute": r} for r in ("none", "selective", "full")},
+    **{f"optimizer {o}": SMALL | {"dp": 2, "optimizer": o} for o in ("adam", "sgd", "none")},
+    "unfused": SMALL | {"kernel": "unfused", "fused": False, "weight_grads": "separate"},
+    "eight bits": SMALL | {"matmul_dtype": "fp8", "tp": 2, "sequence_parallel": False},
+    "float32": SMALL | {"dtype": "fp32", "grad_dtype": "fp32", "loss_reduce": True, "clip": True},
+    "buckets": SMALL | {"dp": 4, "bucket_mb": 3.0, "tp": 2, "order": "dp-tp-cp-pp"},
+    "vocabulary": SMALL | {"tp": 4, "vocab_parallel": False},
+    "served": {"model": "llama3.1-8b", "layers": 2, "kind": "serve", "tp": 2, "concurrency": 4},
+    "several steps": SMALL | {"dp": 2, "steps": 3, "seed": 5},
+}
+
+
+@pytest.mark.parametrize(
+    "half", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
+def test_kept_workloads_with_every_option(half: int) -> None:
+    """One option after the other on a small model; or how a plan is refused."""
+    figures = {}
+    for name in list(VARIED)[half::3]:
+        try:
+            result = ck.generate(**VARIED[name])
+            figures[name] = [of_set(result.traces), msgspec.to_builtins(result.figures)]
+        except ChakraError as refusal:
+            figures[name] = str(refusal)
+    compare(f"generated-options-{half}", checksums(figures))
+
+
+@pytest.mark.slow
+def test_kept_workloads_of_the_whole_catalog() -> None:
+    """Every model by name, two layers of it, trained and, where it decodes, decoding."""
+    figures = {}
+    for name in catalog():
+        for kind in ("train", "decode"):
+            try:
+                result = ck.generate(model=name, layers=2, kind=kind, global_batch=2, seq=64)
+                figures[f"{name}, {kind}"] = [
+                    of_set(result.traces),
+                    msgspec.to_builtins(result.figures),
+                ]
+            except ChakraError as refusal:
+                figures[f"{name}, {kind}"] = str(refusal)
+    compare("generated-catalog", checksums(figures))
 
 
 def test_kept_models_of_the_catalog() -> None:
@@ -214,20 +297,22 @@ def test_kept_graphs_and_grids() -> None:
     compare("graphs-and-grids", {name: checksum(json.dumps(v)) for name, v in figures.items()})
 
 
+@damages(12, 100)
 @pytest.mark.parametrize("name", ["workload", "workload-shared"])
-def test_kept_outcomes_of_damaged_workloads(name: str, tmp_path: Path) -> None:
+def test_kept_outcomes_of_damaged_workloads(name: str, numbers: range, tmp_path: Path) -> None:
     """What described workloads come to, and what is said to those that were damaged."""
     command = printed("generate {in}/w.yaml --dry-run")
-    compare(f"damaged-{name}", outcomes(name, tmp_path, command, 12))
+    compare_outcomes(name, tmp_path, command, numbers)
 
 
+@damages(40, 300)
 @pytest.mark.parametrize("name", ["config", "config-moe"])
 def test_kept_outcomes_of_damaged_configurations(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, numbers: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What configurations of models are read as, and what is said to those that were damaged."""
     monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
-    compare(f"damaged-{name}", outcomes(name, tmp_path, _configured, 40))
+    compare_outcomes(name, tmp_path, _configured, numbers)
 
 
 def _configured(folder: Path) -> object:

@@ -180,3 +180,9 @@ def test_unlike_ranks_share_one_document_by_their_speeds():
     terms = Terms(np.array([16, 4, 4, 4]) / 7, np.array([0.9, 0.4, 0.4, 0.4]), 0.0, 1.0)
     span = assigned([32768], 4, "mixed", 1024, terms).span(terms.speeds, 0.0)
     assert 2**27 <= span < 2**27 * 1.01
+
+
+def test_what_a_token_and_a_pair_cost_in_attention():
+    """Six heads of 10 with two for keys, in four bytes: two FLOPs each for a score and for a value."""
+    work = AttentionWork(heads=6, kv_heads=2, head_dim=10, bytes_per_element=4)
+    assert (work.pair_flops, work.token_bytes, work.query_bytes) == (240, 160, 480)

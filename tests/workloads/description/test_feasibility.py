@@ -125,6 +125,7 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {}, {"imbalance": 0.5}, "imbalance is about experts"),
     (SMALL, {}, {"lengths": Lengths(mean=-1)}, "mean is -1; it must be 0 or more"),
     (SMALL, {}, {"lengths": Lengths(sigma=-1.0)}, "sigma is -1.0; it must be a number from 0"),
+    (SMALL, {}, {"kind": "decode", "new_tokens": 0}, "new_tokens is 0; it must be 1 or more"),
     (model_named("vit-b-16"), {}, {"kind": "decode"}, "decode is for decoders"),
     (model_named("dlrm-criteo"), {"tp": 2}, {}, "no parts for tp, cp or pp; use dp"),
 ]

@@ -74,6 +74,14 @@ def test_video_attends_to_all_frames() -> None:
     assert core[0] == 4 * 4 * (2 * 4 * 4) ** 2 * 64
 
 
+def test_every_feature_of_a_recommender_meets_every_other() -> None:
+    """Five vectors of 16 numbers (four tables and the dense part) for each of 8 samples."""
+    made = generated(Workload(model=CLICKS, step=Step(global_batch=8, micro_batch=8)))
+    columns, names = made.classes[0].program.columns, made.layout.book.names.texts
+    flops = columns["flops"][columns["name"] == names.index("interaction")]
+    assert flops.tolist() == [2 * 8 * 5 * 5 * 16]
+
+
 def test_recommender_trades_tables_for_samples() -> None:
     """Each rank's samples' rows of all tables arrive, and their gradients go back."""
     step = Step(global_batch=32, micro_batch=8)

@@ -124,3 +124,60 @@ def test_the_head_gives_a_loss_in_training_and_logits_of_sampled_tokens_in_infer
     logits = next(n for n in serving.forward if n.name == "head")
     assert logits.flops == 2 * 3 * 16 * 16  # half of 32 words
     assert serving.forward[-1].name == "sample.all_gather_tp"
+
+
+def test_training_in_fp8_keeps_head_and_router_in_the_type_of_activations():
+    """Trainers cast products of layers alone; `narrow_head` casts the head as well, fp4 the same products."""
+    from chakrakit import generate
+
+    plan = {"model": "qwen3-30b-a3b", "layers": 1, "dp": 2, "ep": 2, "seq": 64, "global_batch": 2}
+
+    def narrow(**step):
+        trace = generate(**plan, **step).traces[0]
+        codes, names = trace.texts("name")
+        kinds, types = trace.texts("dtype")
+        rows = zip(codes, kinds, trace.texts("op_type")[0], strict=True)
+        op_types = trace.texts("op_type")[1]
+        return {
+            names[n]: types[k] for n, k, o in rows if o >= 0 and op_types[o] == "matmul" and k >= 0
+        }
+
+    plain, head, fp4 = (
+        narrow(matmul_dtype="fp8"),
+        narrow(matmul_dtype="fp8", narrow_head=True),
+        narrow(matmul_dtype="fp4"),
+    )
+    assert {n for n, kind in plain.items() if kind == "bf16"} == {
+        f"{name}{part}" for name in ("head", "layers.0.moe.router") for part in ("", ".dx", ".dw")
+    }
+    assert {n for n, kind in head.items() if kind == "bf16"} == {
+        f"layers.0.moe.router{part}" for part in ("", ".dx", ".dw")
+    }
+    assert fp4 == {n: kind.replace("fp8", "fp4") for n, kind in plain.items()}
+
+
+def test_unfused_experts_clamp_and_add_their_biases_in_kernels_of_their_own():
+    from chakrakit import generate
+    from chakrakit.workloads.description import Decoder, Experts, Layer
+    from chakrakit.workloads.models import model_named
+
+    small = model_named("qwen3-30b-a3b").replace(layers=1)
+    assert isinstance(small, Decoder)
+    kinds = {
+        name: {"moe": Layer(mixer=_mixer(small), ffn=Experts(width=64, bias=True, unfused=unfused))}
+        for name, unfused in (("fused", False), ("unfused", True))
+    }
+    names = {}
+    for name, layer in kinds.items():
+        model = small.replace(kinds=layer, pattern=["moe"])
+        trace = generate(model=model, seq=64, global_batch=1).traces[0]
+        names[name] = {n for n in trace.texts("name")[1] if "experts" in n}
+    parts = ("clamp", "join", "bias", "bias.join", "bias.cast")
+    added = {f"layers.0.experts.{part}{back}" for part in parts for back in ("", ".dx")}
+    assert names["unfused"] - names["fused"] == added
+
+
+def _mixer(model):
+    from chakrakit.workloads.description import Attention
+
+    return Attention(heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim)

@@ -353,3 +353,8 @@ def test_parts_of_a_head_must_add_up(tmp_path) -> None:
     assert read(tmp_path, compressed).layers == 2
     with pytest.raises(ConfigError, match="qk_nope_head_dim is 8; it should be 12"):
         read(tmp_path, compressed | {"qk_nope_head_dim": 8})
+
+
+@pytest.mark.parametrize(("stated", "context"), [(32768, 32768), (None, 0), ("long", 0)])
+def test_a_file_says_how_many_tokens_a_model_takes(tmp_path, stated, context):
+    assert read(tmp_path, LLAMA | {"max_position_embeddings": stated}).context == context

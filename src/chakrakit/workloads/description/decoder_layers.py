@@ -176,6 +176,9 @@ class Experts(Part, frozen=True, kw_only=True, tag="experts", tag_field="kind"):
     router_bias: bool = False
     router_scales: bool = False
     """Whether the router has a scale for its input and one for each expert (Gemma 4)."""
+    unfused: bool = False
+    """Whether training clamps what goes into the activation, and adds the biases of what experts give, in
+    kernels of their own and in 32 bits, as Megatron-Core does outside its fused experts (GPT OSS)."""
 
 
 Mixer = (

@@ -117,6 +117,8 @@ class Decoder(Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"
     """The tower that turns images into tokens, which is kept in memory and not run."""
     precision: Precision | None = None
     """The precision that the model's files state, which inference uses."""
+    context: int = 0
+    """The most tokens of a request with its output, as the model's files state; 0 where they do not."""
 
 
 class Vision(Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
@@ -255,6 +257,9 @@ class Plan(Part, frozen=True, kw_only=True):
     some of them (once, as DeepEP and HybridEP do), or every token to every rank (gather, as vLLM does)."""
     exchange_node: int = 0
     """Exchange once: ranks of a node, so that a token crosses to each node once; 0: all are one node."""
+    exchange_overlap: bool = False
+    """Whether a forward and a backward of two micro-batches compute in turns while the other's tokens travel
+    (as Megatron-Core's `overlap_moe_expert_parallel_comm` does), with one more forward ahead."""
     sequence_parallel: bool = True
     """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
     vocab_parallel: bool = True
@@ -385,8 +390,11 @@ class Step(Part, frozen=True, kw_only=True):
     """Sequences that one data-parallel rank processes in one pass."""
     dtype: WorkingType = "bf16"
     """Element type of parameters and activations."""
-    matmul_dtype: Literal["", "fp8"] = ""
-    """fp8: matmuls read and keep their inputs in one byte; everything else stays in dtype."""
+    matmul_dtype: Literal["", "fp8", "fp4"] = ""
+    """fp8, fp4: products of layers read and keep their inputs in one byte, or half of one; everything else
+    stays in dtype, head and routers of experts among it."""
+    narrow_head: bool = False
+    """Training: whether the head's products are in matmul_dtype too (Megatron-Core's `fp8_output_proj`)."""
     cache_dtype: Literal["", "bf16", "fp8"] = ""
     """Inference: element type of keys and values in the cache; by default what the model's files say, else
     dtype."""

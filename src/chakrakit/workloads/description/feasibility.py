@@ -120,10 +120,12 @@ def _numbers(part: msgspec.Struct) -> Iterator[str]:
 
 
 def _degrees(plan: Plan) -> Iterator[str]:
-    for name in ("dp", "tp", "pp", "cp", "ep", "chunks", "shard", "prefetch"):
+    for name in ("dp", "tp", "pp", "cp", "ep", "chunks", "shard", "prefetch", "exchange_node"):
         value = getattr(plan, name)
         if value > MOST_RANKS:
             yield f"{name} is {value:,}; {MOST_RANKS:,} is the most"
+    if plan.exchange_node < 0:
+        yield f"exchange_node is {plan.exchange_node}; it is a number of ranks, or 0 for all of ep"
     if plan.world > MOST_RANKS:
         yield f"the plan has {plan.world:,} ranks; {MOST_RANKS:,} is the most"
 
@@ -354,6 +356,11 @@ def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
         yield f"seq {step.seq} is more than {model.name}'s {model.positions} positions; use at most that"
 
 
+def _pairs_passes(plan: Plan) -> bool:
+    """Whether forward passes are far enough ahead that one beside a backward holds no other stage up."""
+    return plan.schedule == ("interleaved" if plan.pp > 1 else "1f1b")
+
+
 def _experts(model: Model, plan: Plan) -> Iterator[str]:
     if plan.ep == 1:
         return
@@ -364,6 +371,8 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
         yield f"ep {plan.ep} is nested in dp × cp = {data} and must divide it; use {_fitting(data, data)}"
     if plan.exchange_node and plan.ep % plan.exchange_node and plan.exchange_node < plan.ep:
         yield f"exchange_node {plan.exchange_node} must divide ep {plan.ep}"
+    if plan.exchange_overlap and (plan.tasks or not _pairs_passes(plan)):
+        yield "exchange_overlap needs schedule interleaved, or 1f1b with pp 1; use one, or leave it out"
     tables = getattr(model, "tables", None)
     if tables:
         if plan.ep > len(tables):
@@ -464,13 +473,6 @@ def _step(w: Workload) -> Iterator[str]:
     reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]
     if w.step.lengths.mean and any(not _meets_all(m) for m in reaches):
         yield "lengths of documents are for attention that meets all keys; leave lengths out"
-    if w.step.lengths.mean < 0:
-        yield (
-            f"lengths.mean is {w.step.lengths.mean}; it is a number of tokens, or 0 where a document "
-            "fills a sequence"
-        )
-    if not w.step.lengths.sigma >= 0:
-        yield f"lengths.sigma is {w.step.lengths.sigma}; it is a standard deviation, 0 or more"
     if w.step.imbalance < 0:
         yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
     if w.step.imbalance and not getattr(w.model, "experts", 0):

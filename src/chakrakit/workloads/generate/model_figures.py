@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import ceil
 
 import msgspec
 
+from chakrakit.operators import element_bytes
 from chakrakit.results import Result
 from chakrakit.workloads.description import Decoder, Model, Plan, Step, Workload
-from chakrakit.workloads.layers import BYTES, UNQUANTIZED, Stack, Weight, stack_of
+from chakrakit.workloads.layers import UNQUANTIZED, Stack, Weight, stack_of
 
 
 class PrecisionUsed(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +93,7 @@ def model_figures(model: Model, step: Step) -> ModelFigures:
 
 def _bytes(weight: Weight, step: Step, block: str) -> int:
     if step.matmul_dtype and step.kind != "train" and block not in UNQUANTIZED:
-        return weight.all_elements * BYTES[step.matmul_dtype]
+        return ceil(weight.all_elements * element_bytes(step.matmul_dtype))
     return weight.bytes({})
 
 

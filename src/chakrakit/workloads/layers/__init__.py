@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.layers.attention import ALL, Core, KeyExchange, Reach, Stretch
+from chakrakit.workloads.layers.exchange import EXPERT_AXES
 from chakrakit.workloads.layers.families import FamilyBlocks
 from chakrakit.workloads.layers.fsdp import GatherUnit, elements, scattered, sharded
 from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
@@ -23,6 +24,7 @@ from chakrakit.workloads.layers.tokens import Tokens, linear
 __all__ = [
     "ALL",
     "BYTES",
+    "EXPERT_AXES",
     "FAMILIES",
     "INPUT",
     "UNQUANTIZED",

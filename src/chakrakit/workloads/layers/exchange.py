@@ -22,6 +22,8 @@ from chakrakit.workloads.layers.sharding import Move
 AXIS = "ep"
 FAR, NEAR = "ep_far", "ep_near"
 """Groups of ranks in the same place of different nodes, and of the ranks of one node."""
+EXPERT_AXES = (AXIS, FAR, NEAR)
+"""Groups over which tokens go to experts and back."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ sequence parallelism also by `tp`; the operators inside say what they need, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from chakrakit.operators import GELU, NORM, SILU, SOFTMAX, SWIGLU
@@ -58,7 +59,9 @@ def _shaped(x: Tensor, last: Dim) -> Tensor:
 
 def experts(tape: Tape, model: Decoder, x: Tensor, ffn: Experts, tokens: Tokens) -> Tensor:
     """Top-k of many MLPs: route, send tokens to the ranks that have their experts, and back."""
-    scores = linear(tape, "moe.router", x, Dim(model.experts), bias=ffn.router_bias)
+    scores = linear(
+        tape, "moe.router", x, Dim(model.experts), bias=ffn.router_bias, wide=True
+    )  # a router decides in the type of the activations, as in Megatron-Core
     if ffn.router_scales:
         for name, size in (("input", model.hidden), ("expert", model.experts)):
             tape.weight(f"moe.router.{name}_scale", Dim(size), kind="vector").grad_node = 0
@@ -107,6 +110,10 @@ def _experts_mlp(tape: Tape, model: Decoder, ffn: Experts, x: Tensor) -> Tensor:
     token = Dim(x.dims[2].size)
     up = _expert_weight(tape, model, ffn, "up", token, Dim(size * (1 + gated), inner))
     hidden = matmul(tape, "moe.experts.up", x, *up, routed=True)
+    unfused = ffn.unfused and tape.settings.training
+    if unfused:
+        hidden = vector(tape, "experts.clamp", [hidden], keeps=[hidden], routed=True)
+        hidden = vector(tape, "experts.join", [hidden], routed=True)  # its halves side by side
     act = vector(
         tape,
         "moe.experts.act",
@@ -117,7 +124,16 @@ def _experts_mlp(tape: Tape, model: Decoder, ffn: Experts, x: Tensor) -> Tensor:
         routed=True,
     )
     down = _expert_weight(tape, model, ffn, "down", Dim(size, inner), token)
-    return matmul(tape, "moe.experts.down", act, *down, routed=True)
+    out = matmul(tape, "moe.experts.down", act, *down, routed=True)
+    return _with_biases(tape, out) if unfused else out
+
+
+def _with_biases(tape: Tape, x: Tensor) -> Tensor:
+    """Biases times probabilities added in 32 bits, expert by expert, and the results side by side."""
+    wide = replace(x, dtype="fp32")
+    for part, out in (("bias", wide), ("bias.join", wide), ("bias.cast", x)):
+        x = vector(tape, f"experts.{part}", [x], out, routed=True, linear=True)
+    return x
 
 
 def _expert_weight(

@@ -37,7 +37,7 @@ def matmul(
     sizes = [_product(part, tape) for part in (batch, rows, [inner], [outer])]
     node.shapes = _shapes(*sizes)
     out = replace(out, node=tape.emit(node, [x]))
-    freed = tape.keep(out.node, x, dtype=tape.settings.matmul_dtype)
+    freed = tape.keep(out.node, x, dtype="" if weight.wide else tape.settings.matmul_dtype)
     learned = [w for w in (weight, bias) if w]
     for parameter in learned:
         _owe(parameter, rows)
@@ -100,15 +100,17 @@ def _matmul_node(
 
 def _product_type(tape: Tape, weight: Weight) -> str:
     """The element type in which a product is computed."""
-    own = weight.format.activations if weight.format else tape.settings.matmul_dtype
-    return own or tape.settings.dtype
+    if weight.format:
+        return weight.format.activations or tape.settings.dtype
+    wide = weight.wide and tape.settings.training
+    return (not wide and tape.settings.matmul_dtype) or tape.settings.dtype
 
 
 def _read_bytes(tape: Tape, x: Tensor, weight: Weight, kind: str, touched: float) -> int:
     """Bytes of both operands; a weight that has a format is read as it is kept."""
     if weight.format is None:
         rows = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
-        return rows * BYTES[kind]
+        return ceil(rows * element_bytes(kind))
     operand = ceil(x.elements(tape.degrees) * element_bytes(kind))
     return operand + round(weight.bytes(tape.degrees) * touched)
 

@@ -33,8 +33,9 @@ from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, T
 from chakrakit.workloads.layers.tokens import Tokens
 
 UNQUANTIZED = ("embedding", "head")
-"""Blocks that engines keep and compute in the type of the activations where a step quantizes products: vLLM,
-SGLang and TensorRT-LLM quantize the matrices of layers alone."""
+"""Blocks that keep and compute in the type of the activations where a step's products are narrow: engines
+(vLLM, SGLang, TensorRT-LLM) quantize the matrices of layers alone, and trainers (Megatron-Core's output layer
+is none of Transformer Engine's, torchtitan's filter names it) cast those of layers alone."""
 
 # --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
@@ -205,7 +206,7 @@ class Stack:
         """The block of this name, one micro-batch forward and backward."""
         if name not in self.blocks:
             settings = self.settings
-            if name in UNQUANTIZED and not settings.training:
+            if name in UNQUANTIZED and not (settings.training and settings.narrow_head):
                 settings = replace(settings, matmul_dtype="")
             tape = Tape(name, settings, self.formats.get(name))
             output = self.builds[name](tape)
@@ -224,6 +225,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         degrees=degrees,
         dtype=step.dtype,
         matmul_dtype=step.matmul_dtype,
+        narrow_head=step.narrow_head,
         training=step.kind == "train",
         samples=not step.in_micro_batches,
         save_gathered=plan.save_gathered,

@@ -18,7 +18,7 @@ from chakrakit.operators import element_bytes
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Format
 from chakrakit.workloads.layers.exchange import Exchange
-from chakrakit.workloads.layers.sharding import BYTES, Degrees, Dim, Move, Tensor, moves
+from chakrakit.workloads.layers.sharding import Degrees, Dim, Move, Tensor, moves
 
 INPUT = -1
 """A dependency on the block's own input, or in backward on the gradient of its output."""
@@ -100,6 +100,8 @@ class Weight:
     """A second copy of a table that another stage holds."""
     format: Format | None = None
     """How it is kept where that is not the step's element type."""
+    wide: bool = False
+    """Whether training multiplies it in the step's element type where other products are narrow."""
 
     @property
     def all_elements(self) -> int:
@@ -121,6 +123,7 @@ class Settings:
     _: KW_ONLY
     dtype: str = "bf16"
     matmul_dtype: str = ""
+    narrow_head: bool = False
     training: bool = True
     samples: bool = False
     """Whether the next tokens are drawn from the logits, which then must be whole."""
@@ -246,8 +249,8 @@ class Tape:
             stored = self._stored(tensor)
             if id(stored) not in self._saved:
                 self._saved[id(stored)] = stored
-                width = BYTES[dtype or stored.dtype]
-                total += stored.elements(self.degrees) * width
+                width = element_bytes(dtype or stored.dtype)
+                total += ceil(stored.elements(self.degrees) * width)
         self.forward[node].alloc += total
         return total
 

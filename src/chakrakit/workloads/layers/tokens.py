@@ -35,13 +35,14 @@ def linear(
     into: tuple[str, ...] = (),
     bias: bool = False,
     tied: bool = False,
+    wide: bool = False,
 ) -> Tensor:
     """A projection to `out`; `into` are the axes that cut the contraction (row parallel).
 
-    A tied one reads the matrix of another, which counts once.
+    A tied one reads the matrix of another, which counts once; a wide one is never trained in a narrow type.
     """
     size = x.dims[-1].size
     weight = tape.weight(f"{name}.weight", Dim(size, into), out)
-    weight.tied = tied
+    weight.tied, weight.wide = tied, wide
     extra = tape.weight(f"{name}.bias", out, kind="vector") if bias else None
     return matmul(tape, name, x, weight, extra)

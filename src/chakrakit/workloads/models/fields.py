@@ -66,6 +66,7 @@ def field_defaults() -> dict[str, str]:
         for field in msgspec.structs.fields(struct):
             plain = isinstance(field.default, int | float | str) and field.default != ""
             defaults.setdefault(field.name, str(field.default).lower() if plain else "")
+    defaults["global_batch"] = "dp × micro_batch"  # what a file or command line without it means
     return {name: text for name, text in defaults.items() if text}
 
 

@@ -71,6 +71,7 @@ def _llama(
     kv: int,
     ffn: int,
     vocab: int,
+    context: int,
     tied: bool = False,
 ) -> Decoder:
     return Decoder(
@@ -81,22 +82,23 @@ def _llama(
         kv_heads=kv,
         ffn=ffn,
         vocab=vocab,
+        context=context,
         tied=tied,
     )
 
 
 def _llamas() -> list[Decoder]:
     return [
-        _llama("llama2-7b", 32, 4096, 32, 32, 11008, 32000),
-        _llama("llama2-13b", 40, 5120, 40, 40, 13824, 32000),
-        _llama("llama2-70b", 80, 8192, 64, 8, 28672, 32000),
-        _llama("llama3-8b", 32, 4096, 32, 8, 14336, 128256),
-        _llama("llama3-70b", 80, 8192, 64, 8, 28672, 128256),
-        _llama("llama3.1-8b", 32, 4096, 32, 8, 14336, 128256),
-        _llama("llama3.1-70b", 80, 8192, 64, 8, 28672, 128256),
-        _llama("llama3.1-405b", 126, 16384, 128, 8, 53248, 128256),
-        _llama("llama3.2-1b", 16, 2048, 32, 8, 8192, 128256, tied=True),
-        _llama("llama3.2-3b", 28, 3072, 24, 8, 8192, 128256, tied=True),
+        _llama("llama2-7b", 32, 4096, 32, 32, 11008, 32000, 4096),
+        _llama("llama2-13b", 40, 5120, 40, 40, 13824, 32000, 4096),
+        _llama("llama2-70b", 80, 8192, 64, 8, 28672, 32000, 4096),
+        _llama("llama3-8b", 32, 4096, 32, 8, 14336, 128256, 8192),
+        _llama("llama3-70b", 80, 8192, 64, 8, 28672, 128256, 8192),
+        _llama("llama3.1-8b", 32, 4096, 32, 8, 14336, 128256, 131072),
+        _llama("llama3.1-70b", 80, 8192, 64, 8, 28672, 128256, 131072),
+        _llama("llama3.1-405b", 126, 16384, 128, 8, 53248, 128256, 131072),
+        _llama("llama3.2-1b", 16, 2048, 32, 8, 8192, 128256, 131072, tied=True),
+        _llama("llama3.2-3b", 28, 3072, 24, 8, 8192, 128256, 131072, tied=True),
     ]
 
 
@@ -111,6 +113,7 @@ def _mixtrals() -> list[Decoder]:
             ffn=14336,
             expert_ffn=14336,
             vocab=32000,
+            context=32768,
             **shared,
         ),
         Decoder(
@@ -121,6 +124,7 @@ def _mixtrals() -> list[Decoder]:
             ffn=16384,
             expert_ffn=16384,
             vocab=32768,
+            context=65536,
             **shared,
         ),
     ]
@@ -128,6 +132,7 @@ def _mixtrals() -> list[Decoder]:
 
 def _deepseeks() -> list[Decoder]:
     latent: dict[str, Any] = {"kv_lora": 512, "nope_dim": 128, "rope_dim": 64, "value_dim": 128}
+    latent["context"] = 163840
     return [
         Decoder(
             name="deepseek-v3",
@@ -172,7 +177,7 @@ def _qwens() -> list[Decoder]:
         "14b": (40, 5120, 40, 17408, False),
         "32b": (64, 5120, 64, 25600, False),
     }
-    shared: dict[str, Any] = {"vocab": 151936, "head_dim": 128, "qk_norm": True}
+    shared: dict[str, Any] = {"vocab": 151936, "head_dim": 128, "qk_norm": True, "context": 40960}
     dense = [
         Decoder(name=f"qwen3-{n}", layers=a, hidden=d, heads=h, kv_heads=8, ffn=f, tied=t, **shared)
         for n, (a, d, h, f, t) in sizes.items()

@@ -28,7 +28,8 @@ class GnnGraph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A random graph; vertex v belongs to partition v · partitions // vertices.
 
     Ends of edges are drawn with probabilities that fall as rank^-skew (0: all alike), and `local` is the
-    share of edges that stay in their partition, as partitioners leave them.
+    share of edges that a partitioner keeps in their partition; the others end in any partition, their own
+    included.
     """
 
     vertices: int

@@ -34,6 +34,7 @@ from chakrakit.workloads.layers import (
 from chakrakit.workloads.program.shapes import RowShape, shaped_stack
 from chakrakit.workloads.program.tables import TextTables
 from chakrakit.workloads.program.task_templates import BlockTables, Chunk, Link, Template
+from chakrakit.workloads.program.turns import one_ahead
 
 
 class PlacedBlock(NamedTuple):
@@ -113,9 +114,16 @@ class WorkloadLayout:
         if plan.tasks:
             return schedule_of(plan.tasks, batches).repeated(self.steps, batches)
         named = schedule_named(plan.schedule, plan.pp, batches, plan.chunks)
+        if self.takes_turns:
+            named = one_ahead(named)
         if self.workload.step.kind == "forward":
             named = named.forward_only()
         return named.repeated(self.steps, batches)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a forward and a backward compute while the other's tokens travel."""
+        return self.workload.plan.exchange_overlap and self.workload.step.kind == "train"
 
     @cached_property
     def mesh(self) -> Mesh:

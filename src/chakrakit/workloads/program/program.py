@@ -30,6 +30,7 @@ from chakrakit.workloads.program.task_templates import (
     Template,
     joined_pairs,
 )
+from chakrakit.workloads.program.turns import rows_in_turns
 
 COMPUTE = 0
 """The stream compute runs on; the others are numbered by what they carry."""
@@ -52,6 +53,11 @@ class TaskRows(NamedTuple):
         place = rows.place
         first = int(rows.kept[: self.first].sum())
         return TaskRows(first, tuple(int(place[e]) for e in self.entries), int(place[self.end]))
+
+    def at(self, place: I64) -> TaskRows:
+        """The same where rows have other places."""
+        entries = tuple(int(place[e]) for e in self.entries)
+        return TaskRows(int(place[self.first]), entries, int(place[self.end]))
 
 
 @dataclass(eq=False)
@@ -330,6 +336,12 @@ def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
         columns, tags = rows.columns(columns), tags[rows.kept]
         data, control = rows.pairs(data), rows.pairs(control)
         task_rows = {t: r.moved(rows) for t, r in task_rows.items()}
+    if layout.takes_turns:
+        order = rows_in_turns(tasks.tasks, columns, layout.book)
+        place = np.argsort(order)
+        columns, tags = columns.some(order), tags[order]
+        data, control = place[data], place[control]
+        task_rows = {t: r.at(place) for t, r in task_rows.items()}
     if not exchange_roles(layout).any():
         program = ordered_program(layout, stage, columns, data, tags, weights, control)
         return replace(program, tasks=task_rows)

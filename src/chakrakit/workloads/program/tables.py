@@ -169,8 +169,8 @@ class TiledColumns(Mapping[str, I64]):
     def __len__(self) -> int:
         return len(self._table) + len(self._columns)
 
-    def some(self, rows: Mask) -> TiledColumns:
-        """Some of the rows."""
+    def some(self, rows: Mask | I64) -> TiledColumns:
+        """Some of the rows, or all in another order."""
         own = {name: column[rows] for name, column in self._columns.items()}
         return TiledColumns(self._table, self._rows[rows], own)
 

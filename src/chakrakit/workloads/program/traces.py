@@ -179,7 +179,7 @@ def _names(c: Mapping[str, I64], book: TextTables) -> pa.Array:
 class MeshBindings:
     """Numbers the groups of a mesh and binds ranks to bodies."""
 
-    def __init__(self, mesh: Mesh, roles: Sequence[str], first_group: int = 1) -> None:
+    def __init__(self, mesh: Mesh, roles: Sequence[str], first_group: int) -> None:
         self.mesh, self.roles = mesh, list(roles)
         self.groups: dict[str, list[int]] = {}
         self.names: dict[str, list[str]] = {}

@@ -17,7 +17,8 @@ def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Gen
     if lengths.distribution == "uniform":
         drawn = rng.uniform(1, 2 * mean, count)
     elif lengths.distribution == "lognormal":
-        drawn = rng.lognormal(np.log(mean) - lengths.sigma**2 / 2, lengths.sigma, count)
+        sigma = abs(lengths.sigma)  # to NumPy, -0.0 is negative
+        drawn = rng.lognormal(np.log(mean) - sigma**2 / 2, sigma, count)
     else:
         drawn = np.full(count, float(mean))
     return np.asarray(np.maximum(1.0, np.rint(drawn)))

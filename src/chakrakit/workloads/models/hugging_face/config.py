@@ -11,7 +11,7 @@ from chakrakit.operators import dtype_name
 from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp, Tower
 from chakrakit.workloads.models.hugging_face.captured import beside_text, captured
 from chakrakit.workloads.models.hugging_face.defaults import fill_in
-from chakrakit.workloads.models.hugging_face.keys import Keys, NotBuiltIn, read_keys
+from chakrakit.workloads.models.hugging_face.keys import MOST, Keys, NotBuiltIn, read_keys
 from chakrakit.workloads.models.hugging_face.meta_device import known_to_transformers, type_of_class
 from chakrakit.workloads.models.hugging_face.quantization_methods import quantization_of
 from chakrakit.workloads.models.hugging_face.quantized import (
@@ -61,9 +61,20 @@ def _built_in(config: Keys, text: Keys, text_kind: str, path: Path) -> Decoder:
     quantization = quantization_of(config, text, _beside(path))
     fields |= _vision(config, kind, fields["hidden"], path)
     fields["precision"] = precision_of(quantization, _dtype(config, text), path.name)
+    fields["context"] = _context(text)
     text.refuse_unread(text_kind)
     config.refuse_unread(kind)
     return Decoder(name=_name(path, kind), **fields, **_rows(rows, quantization))
+
+
+_CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len")
+"""Names of the most tokens that a model takes."""
+
+
+def _context(text: Keys) -> int:
+    """The most tokens of a request; 0 where a file states none as a number."""
+    stated = (text.get(name) for name in _CONTEXT)
+    return next((value for value in stated if type(value) is int and 0 < value <= MOST), 0)
 
 
 def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
@@ -78,6 +89,7 @@ def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
         heads=model.heads,
         kv_heads=model.kv_heads,
         vocab=model.vocab,
+        context=_context(text),
         tied=model.tied,
         extra=model.extra,
         norm_weights="none",
