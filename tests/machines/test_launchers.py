@@ -8,6 +8,12 @@ from chakrakit.operators import Operation, gemm_operation
 from support.launched import launched_product
 
 
+def test_the_operations_of_a_small_trace_are_read_once():
+    trace = launched_product()
+    assert operations_of(trace) is operations_of(trace)
+    assert operations_of(trace) == operations_of(launched_product())
+
+
 def test_a_kernels_operation_is_that_of_the_operator_around_its_launch():
     (work,) = operations_of(launched_product())
     assert work.operation == gemm_operation(512, 256, 1024)._replace(table="gemm.nn")
@@ -53,7 +59,7 @@ def test_a_row_that_nobody_launched_says_what_it_is():
 def test_the_host_has_no_device_operations():
     t = TraceBuilder()
     t.comp("aten::mm", is_cpu_op=True, tid=1, num_ops=5, tensor_size=5)
-    assert operations_of(t.build()) == []
+    assert list(operations_of(t.build())) == []
 
 
 def test_a_generated_update_of_parameters_is_that_of_a_fused_optimizer():

@@ -27,6 +27,8 @@ from support.paths import DATA
 
 LEAST_COVERED, LEAST_COUNTED = 0.80, 20
 LARGE = ("kernel", "measured profile", "matmul", "large", "within", "h200")
+LARGE_VECTOR = ("kernel", "measured profile", "vector", "large", "within", "h200")
+CARDS = [("collective", name) for name in ("dgx-b200", "l40s-pcie", "rtx-pro-6000")]
 
 
 def test_intervals_hold_rows_that_were_left_out():
@@ -58,6 +60,30 @@ def test_a_group_with_few_rows_takes_the_wider_one():
     table = residual_table()
     assert table.spread(*LARGE[:5], "a card nobody measured") == table.spread(*LARGE[:5])
     assert table.spread("no such kind of row") is None
+
+
+def test_more_is_never_known_of_what_fewer_rows_say():
+    """Systems, frameworks and sizes that nobody measured are as uncertain as each that was."""
+    table = residual_table()
+    pairs = [
+        (("kernel", "carried profile", "vector", "large", "within", "abacus"), LARGE_VECTOR),
+        ((*LARGE[:4], "beyond", "h200"), LARGE),
+        (("step", "abacus", "dgx-h100"), ("step", "llm-foundry", "dgx-a100")),
+        *((("collective", "abacus", "all-reduce", "middle"), (*c, "all-reduce")) for c in CARDS),
+    ]
+    for less, more in pairs:
+        cautious, known = table.cautious(*less), table.spread(*more)
+        assert cautious is not None
+        assert known is not None
+        assert cautious.low <= known.low
+        assert cautious.high >= known.high
+    assert table.cautious("no such kind of row") is None
+
+
+def test_no_interval_begins_before_what_a_data_sheet_allows():
+    part = Contribution(LARGE, "a", 1.0, 0.99)
+    assert interval_of(1.0, [part]).low_ns == pytest.approx(0.99e9)
+    assert interval_of(1.0, [part], least_seconds=0.999).low_ns == pytest.approx(0.999e9)
 
 
 def width(found: TimeInterval | None) -> float:

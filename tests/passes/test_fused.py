@@ -221,6 +221,28 @@ def test_images_whose_channels_lie_apart_take_what_others_take() -> None:
         _ = looped() | ChannelsLast("dgx-h200")
 
 
+def test_kernels_that_convert_images_go_and_the_others_keep_their_time() -> None:
+    """One of 0.3 ms puts channels together for a convolution of float32 images; its own kernel takes 1 ms."""
+    trace = Trace.from_columns(
+        {
+            "id": [1, 2, 3],
+            "name": ["aten::cudnn_convolution", "cudnn::nchwToNhwcKernel<float>", "xmma_nhwc"],
+            "type": [int(NodeType.COMP_NODE)] * 3,
+            "is_cpu_op": [True, False, False],
+            "start_time_ns": [0, 10_000, 310_000],
+            "duration_ns": [10_000, 300_000, 1_000_000],
+            "own_ns": [10_000, 300_000, 1_000_000],
+            "inputs_shapes": [json.dumps([[128, 64, 56, 56], [64, 64, 3, 3]]), "", ""],
+            "inputs_types": [json.dumps(["float"] * 2), "", ""],
+            "inputs_strides": [json.dumps([[200704, 3136, 56, 1], [576, 9, 3, 1]]), "", ""],
+            "stream": [0, 7, 7],
+        },
+        edges=Edges.of([0, 0], [1, 2], EdgeKind.LAUNCH),
+    )
+    after = _set(trace) | ChannelsLast("dgx-h200")
+    assert after.body_at(0).own_ns.tolist() == [10_000, 0, 1_000_000]
+
+
 @pytest.mark.parametrize(
     ("change", "own_ns"),
     [

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.commands import main
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines import load_machine
+from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import place_jobs, simulate, simulate_jobs
-from chakrakit.simulator.results.jobs import join_jobs
+from chakrakit.simulator.results.jobs import _shared, join_jobs
+from chakrakit.trace.sets import CAPTURED
 from support.simulated import training
 
 
@@ -19,8 +22,6 @@ from support.simulated import training
 @pytest.mark.parametrize("world", [True, False])
 @pytest.mark.parametrize("network", ["flow", "analytical"])
 def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):
-    from chakrakit.simulator.engine import SimulationOptions
-
     machine = load_machine("dgx-h100:4")
     options = SimulationOptions(network=network)
     jobs = {"a": training(8, world=world), "b": training(6, "other"), "c": training(8)}
@@ -62,7 +63,7 @@ def test_only_jobs_that_can_meet_are_simulated_together(narrow):
 
 def test_ranks_that_are_disturbed_are_counted_through_all_jobs():
     """Rank 5 is rank 1 of the second job, with the same jitter as in the run alone that is compared with."""
-    from chakrakit.simulator.engine import Disturbance, SimulationOptions
+    from chakrakit.simulator.engine import Disturbance
 
     jobs = {"a": training(4), "b": training(4)}
     disturbed = SimulationOptions(disturbance=Disturbance(jitter=0.1, stragglers={5: 2.0}))
@@ -127,3 +128,38 @@ def test_every_job_has_the_interval_of_its_own_time():
     alone = simulate(traces, "dgx-h100").summary.interval_ns
     assert done.summary.jobs[1].interval_ns == pytest.approx(alone)
     assert ck.analyze(done.runs()["b"], advice=False).footprint.interval_ns == pytest.approx(alone)
+
+
+def _on_card(traces, **settings):
+    return traces.with_card(traces.card.replace(**settings))
+
+
+def test_a_captured_job_is_launched_by_its_host_as_alone():
+    """Kernels of a microsecond, which a host launches more slowly than they run."""
+    program = _on_card(training(4), tool=CAPTURED)
+    alone = simulate(program, "dgx-h100").summary.makespan_ns
+    assert (
+        alone
+        > simulate(program, "dgx-h100", options=SimulationOptions(host=False)).summary.makespan_ns
+    )
+    done = simulate_jobs({"a": program, "b": program}, "dgx-h100:2")
+    assert [job.makespan_ns for job in done.summary.jobs] == [alone, alone]
+    assert all(len(run.trace(0)) == len(run.start(0)) for run in done.runs().values())
+    free = simulate_jobs({"a": program}, "dgx-h100", options=SimulationOptions(host=False))
+    assert free.summary.jobs[0].makespan_ns < alone
+
+
+def test_jobs_recorded_on_different_devices_that_share_links_are_refused(narrow):
+    here, there = (
+        _on_card(training(8), settings={"recorded_on": name})
+        for name in ("NVIDIA A100", "NVIDIA H100")
+    )
+    spread = place_jobs([8, 8], narrow, spread=True)
+    with pytest.raises(ConfigError, match=r"a on NVIDIA A100, b on NVIDIA H100.*recost"):
+        simulate_jobs({"a": here, "b": there}, narrow, placement=spread)
+    simulate_jobs({"a": here, "b": here}, narrow, placement=spread)
+
+
+def test_a_link_is_shared_that_more_than_one_job_uses():
+    """Four links: one job uses all of them, the other all but the last."""
+    assert _shared([np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 0.0])]) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from chakrakit.errors import ChakraError
 from chakrakit.simulator import live
 from chakrakit.workloads.generate import generate
 from support.commands import chakra
-from support.damaged import outcomes, printed
-from support.kept_results import checksum, compare, of_set
+from support.damaged import compare_outcomes, damages, printed
+from support.kept_results import checksum, checksums, compare, of_set
 from support.random_plans import random_workload
+from support.random_workloads import contended_case, crowded_case, random_case
 from support.recorded import linked
 
 QUICK = {"dgx-h100:8", "tpu-v5p", "flow", "measured"}
@@ -48,6 +50,41 @@ def test_kept_summaries_of_random_workloads(machine: str) -> None:
     compare(f"simulated-{machine.partition(':')[0]}", figures)
 
 
+WAYS: list[dict[str, Any]] = [
+    {"network": "analytical"},
+    {"stragglers": ["1=1.5", "2=2"], "fold": False},
+    {"jitter": 0.2, "seed": 9},
+    {"faults": ["device:1@2000=0.4"]},
+    {"compute": "measured", "communication": "measured"},
+    {"share_compute": True},
+    {"algorithms": {"all-reduce": "halving-doubling", "all-gather": "direct"}},
+    {},
+]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [range(10), pytest.param(range(10, 160), marks=pytest.mark.slow)],
+    ids=["first", "others"],
+)
+def test_kept_runs_of_random_traces(numbers: range) -> None:
+    """Small workloads on small machines of every topology, each disturbed in one way."""
+    cases = (random_case, crowded_case, contended_case)
+    figures = {}
+    for number in numbers:
+        traces, machine, *_ = cases[number % 3](number)
+        try:
+            done = ck.simulate(traces, machine, **WAYS[number % len(WAYS)])
+        except ChakraError as refusal:
+            figures[str(number)] = str(refusal)
+            continue
+        run = done.run("full")
+        times = [[run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks]
+        counters = {n: t.to_pydict() for n, t in run.counters.items()}
+        figures[str(number)] = [done.summary.to_dict(), times, counters]
+    compare(f"simulated-random-{numbers.start}", checksums(figures))
+
+
 @pytest.mark.parametrize("name", marked(DISTURBED))
 def test_kept_runs_of_a_recording(name: str) -> None:
     simulation = ck.simulate(linked("gpt_pp_2"), "dgx-h100", **DISTURBED[name])
@@ -72,18 +109,20 @@ GIVEN = {
 }
 
 
+@damages(20, 120)
 @pytest.mark.parametrize("name", GIVEN)
-def test_kept_outcomes_of_damaged_settings(name: str, tmp_path: Path) -> None:
+def test_kept_outcomes_of_damaged_settings(name: str, numbers: range, tmp_path: Path) -> None:
     """What simulations come to with files of settings, and what is said to damaged ones."""
-    compare(f"damaged-{name}", outcomes(name, tmp_path, printed(GIVEN[name]), 20))
+    compare_outcomes(name, tmp_path, printed(GIVEN[name]), numbers)
 
 
+@damages(40, 200)
 @pytest.mark.parametrize(
     ("name", "file", "kind", "ranks"),
     [("msccl", "a.xml", "ALL_GATHER", 3), ("mscclpp", "a.json", "ALL_REDUCE", 2)],
 )
 def test_kept_outcomes_of_damaged_algorithms(
-    name: str, file: str, kind: str, ranks: int, tmp_path: Path
+    name: str, file: str, kind: str, ranks: int, numbers: range, tmp_path: Path
 ) -> None:
     """How long a collective takes with an algorithm in a file, and what is said to damaged ones."""
     builder = ck.TraceBuilder()
@@ -95,7 +134,7 @@ def test_kept_outcomes_of_damaged_algorithms(
         algorithm = {kind.lower().replace("_", "-"): folder / file}
         return [ck.simulate(traces, "dgx-h100", algorithms=algorithm).summary.makespan_ns]
 
-    compare(f"damaged-{name}", outcomes(name, tmp_path, simulated, 40))
+    compare_outcomes(name, tmp_path, simulated, numbers)
 
 
 FAULTS = {

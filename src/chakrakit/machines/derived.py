@@ -3,6 +3,7 @@
 Mappings are merged key by key and everything else is replaced. A network with as many dimensions as the
 base's is merged dimension by dimension, so that `network: [{}, {bandwidth: 100 Gb/s}]` changes the outer one
 alone. What is not mentioned stays: a library is never lost on the way, and goes only with `library: null`.
+The base's number of `nodes` stays only where the network does not state how many places its outer one has.
 """
 
 from __future__ import annotations
@@ -30,7 +31,15 @@ def with_base(content: Any, where: str, depth: int = 0) -> Any:
     preset = read_document(_PRESETS / f"{name}.yaml", "a preset").content
     base = with_base(preset, name, depth + 1)
     rest = {key: value for key, value in content.items() if key != "base"}
+    if "nodes" not in rest and _counts_places(rest.get("network")):
+        base = {key: value for key, value in base.items() if key != "nodes"}
     return _merged(base, {"name": f"{name}, changed", **rest})
+
+
+def _counts_places(network: Any) -> bool:
+    """Whether a network says how many places its outermost dimension has."""
+    outermost = network[-1] if isinstance(network, list) and network else None
+    return isinstance(outermost, Mapping) and bool({"size", "arity", "dims"} & set(outermost))
 
 
 def _merged(base: Any, over: Any) -> Any:

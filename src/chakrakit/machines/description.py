@@ -39,6 +39,7 @@ from chakrakit.machines.fabric import (
     WhenFull,
     check_site,
     lone_port,
+    uplinks_of,
 )
 from chakrakit.machines.library import Library
 from chakrakit.machines.schedule import ChangeOverTime, read_schedule
@@ -77,7 +78,7 @@ def check_links(count: int, owner: str, where: str, most: int = MAX_LINKS) -> No
 
 def tree_links(arity: Sequence[int], oversubscription: float, uplinks: Sequence[int]) -> int:
     """The number of directed links of a fat tree, from the children and the uplinks of each level."""
-    ways = list(uplinks) or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]]
+    ways = list(uplinks) or uplinks_of(arity, oversubscription)
     ports = math.prod(arity)
     total = ports
     for level, way in enumerate(ways[: len(arity) - 1]):

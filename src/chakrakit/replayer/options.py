@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from chakrakit.errors import ConfigError
 
 MODES = ("full", "compute", "comm", "emulate")
+_MOST_RANKS = 1 << 14
+"""Each rank gets a plan that lists all groups: with more the plans alone would take hours to write."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,10 @@ class ReplayOptions:
         ):
             if value not in known:
                 raise ConfigError(f"{name} {value!r}; there are {', '.join(known)}")
-        if self.nproc < 0:
-            raise ConfigError(f"nproc {self.nproc}; it should be 1 or more")
+        if not 0 <= self.nproc <= _MOST_RANKS:
+            raise ConfigError(
+                f"nproc {self.nproc:,}; each is a process, so give 1 or more, and at most {_MOST_RANKS:,}"
+            )
 
     @property
     def backend_name(self) -> str:

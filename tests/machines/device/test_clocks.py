@@ -11,6 +11,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import Clocks, Draw, activity_of, clocked, clocks_of, read_clocks
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
+from support.commands import succeeded
 from support.paths import DATA
 
 H200 = load_machine("dgx-h200")
@@ -113,6 +114,54 @@ def test_a_lower_clock_of_one_phase_saves_energy_of_that_phase_alone():
     assert gemm[1] < gemm[0]
 
 
+def backward_pass():
+    """1 ms of the host, then a product of the forward pass and of each phase of the backward pass."""
+    t = TraceBuilder()
+    last = [t.comp("host", is_cpu_op=True, duration_ns=1_000_000)]
+    for phase in ("forward", "recompute", "backward", "weight"):
+        last = [work(t, phase, flops=int(1e10), after=last)]
+    return TraceSet.of(t)
+
+
+@pytest.mark.parametrize(
+    ("clock", "slowed"),
+    [
+        ({"backward": FULL / 2}, 3),
+        ({"backward": FULL / 2, "weight": FULL}, 2),
+        ({"weight": FULL / 2}, 1),
+        ({"": FULL / 2, "backward": FULL}, 1),
+    ],
+)
+def test_weights_and_recomputation_have_the_clock_of_the_backward_pass(clock, slowed):
+    free, by_phase = (
+        ck.simulate(backward_pass(), H200, compute="roofline", **o).makespan_ns
+        for o in ({}, {"clock": clock})
+    )
+    assert by_phase == pytest.approx(free + (free - 1e6) * slowed / 4, rel=1e-6)
+
+
+def test_a_run_whose_clocks_differ_says_the_lowest_and_the_highest(tmp_path):
+    ck.write(step(), tmp_path / "step")
+    for clock, said in (("backward=1005", "1,005 to 1,980 MHz"), ("1005", "clock 1,005 MHz")):
+        options = ("--machine", "dgx-h200:1", "--compute", "roofline", "--clock", clock)
+        assert said in succeeded("simulate", tmp_path / "step", *options)
+    summary = ck.simulate(step(), H200, compute="roofline", clock={"backward": 1005}).summary
+    assert (summary.clock_mhz, summary.highest_clock_mhz) == (1005, FULL)
+
+
+def test_a_limit_above_the_own_one_and_measured_times_are_said_to_stay():
+    def notes(traces, **options):
+        return " ".join(ck.simulate(traces, H200, **options).summary.notes)
+
+    assert "own limit is 700 W" in notes(step(), compute="roofline", power_cap=800)
+    assert "changes nothing" not in notes(step(), compute="roofline", power_cap=600)
+    t = TraceBuilder()
+    computed = work(t, "forward", flops=int(1e10))
+    t.comp("measured", duration_ns=10**6, stream=0, deps=[computed])
+    assert "of the devices' time was measured" in notes(TraceSet.of(t), clock=1005)
+    assert "was measured" not in notes(TraceSet.of(t))
+
+
 def test_a_device_at_a_lower_clock_has_lower_rates():
     device = H200.devices[0]
     half = clocked(device, 0.5)
@@ -133,6 +182,8 @@ def test_energy_of_the_chip_falls_with_the_square_of_the_voltage():
         ({"clock": {"forwards": 1000}}, "did you mean 'forward'"),
         ({"clock": ["fast"]}, "MHZ or PHASE=MHZ"),
         ({"clock": -1}, "more than 0"),
+        ({"clock": ["1410", "1005"]}, "all work has another clock already"),
+        ({"clock": ["forward=1410", "forward=1005"]}, "forward has another clock already"),
         ({"power_cap": 20}, "W idle"),
         ({"power_cap": 0}, "more than 0 watts"),
     ],
@@ -177,17 +228,33 @@ def test_engines_at_a_lower_clock_answer_later_and_draw_less():
     assert (full.clock_mhz, slow.clock_mhz) == (FULL, 1005)
 
 
+def test_prompts_whose_times_were_measured_slow_below_the_clock_of_sustained_products_alone():
+    """Those times hold what the power limit does: for long, an H200 runs products at 0.769 of its clock."""
+    prompts = "poisson{rate=1,n=10,prompt=4096,output=2}"
+    free, near, half = (
+        ck.serve("llama-3.1-8b", "dgx-h200", prompts, **o).ttft_ms.mean
+        for o in ({}, {"clock": 0.8 * FULL}, {"clock": 0.5 * FULL})
+    )
+    assert near == pytest.approx(free, rel=0.02)
+    assert half == pytest.approx(free * 0.769 / 0.5, rel=0.1)  # the engine's own time stays
+
+
 def test_only_the_pool_of_a_phase_is_slowed():
     apart = {"prefill": 1, "decode": 1}
     full, slow = served(**apart), served(**apart, clock={"decode": 1005})
     assert slow.ttft_ms.mean == pytest.approx(full.ttft_ms.mean)
     assert slow.tpot_ms.mean > full.tpot_ms.mean
+    assert (slow.clock_mhz, slow.highest_clock_mhz) == (1005, FULL)
     with pytest.raises(ConfigError, match="--prefill and --decode"):
         served(clock={"decode": 1005})
 
 
 def test_a_cap_lowers_the_clock_of_engines_and_one_that_never_binds_does_not():
-    assert served(power_cap=300).clock_mhz < FULL
+    capped, free, above = served(power_cap=300), served(), served(power_cap=900)
+    assert capped.clock_mhz < FULL == above.clock_mhz
+    assert above.tpot_ms == free.tpot_ms
+    assert "own limit is 700 W" in " ".join(above.notes)
+    assert "own limit" not in " ".join(capped.notes)
     with pytest.raises(ConfigError, match="cannot stay within 85 W: serving this stream it draws"):
         served(power_cap=85)
     assert served(power_cap=699).tpot_ms.mean == pytest.approx(served().tpot_ms.mean, rel=0.2)

@@ -73,19 +73,62 @@ def test_a_host_that_launches_experts_leaves_no_operation_shorter():
 
 
 def test_a_host_launches_the_product_of_every_expert_that_a_rank_holds():
-    """Eight experts of 16 tokens are eight calls of 20 µs; a router is one, and a norm none."""
+    """Eight experts of 16 tokens in FP8 are eight casts of 20 µs; in 16 bits they are one call, as a router.
+
+    Where graphs replay layers without their experts, what is not of experts takes the time of its kernel.
+    """
     t = TraceBuilder()
     t.comp("layers.0.norm", tensor_size=10**5, op_type="vector")
-    for name, shapes in (
-        ("layers.0.moe.experts.up", "[[8,16,64],[8,64,64]]"),
-        ("layers.0.moe.router", "[[128,64],[64,8]]"),
+    for name, shapes, dtype in (
+        ("layers.0.moe.experts.up", "[[8,16,64],[8,64,64]]", "fp8"),
+        ("layers.0.moe.experts.down", "[[8,16,64],[8,64,64]]", "bf16"),
+        ("layers.0.moe.router", "[[128,64],[64,8]]", "bf16"),
     ):
         work = {"num_ops": 10**6, "tensor_size": 10**5, "op_type": "matmul"}
-        t.comp(name, inputs_shapes=shapes, dtype="bf16", **work)
-    eager = Framework("", experts_us=5.0, expert_us=20.0)
+        t.comp(name, inputs_shapes=shapes, dtype=dtype, **work)
     device = load_machine("dgx-h100").devices[0]
-    longer = InFramework(Roofline(), eager).costs(t.build(), device).ps
-    assert longer.tolist() == [5_000_000, 165_000_000, 25_000_000]
+    for graphs, norm in (("none", 5_000_000), ("layers", 2_000_000)):
+        eager = Framework("", experts_us=5.0, expert_us=20.0, graphs=graphs)
+        longer = InFramework(Roofline(), eager).costs(t.build(), device).ps
+        assert longer.tolist() == [norm, 165_000_000, 5_000_000, 5_000_000]
+
+
+def test_a_host_takes_longer_where_a_forward_and_a_backward_take_turns():
+    plan = {"model": "qwen3-30b-a3b", "layers": 2, "dp": 8, "ep": 8, "seq": 64, "global_batch": 32}
+    device = load_machine("dgx-h100").devices[0]
+    host = InFramework(Roofline(), Framework("", experts_us=100.0, turns=3.0))
+    for beside, least in ((False, 100e6), (True, 300e6)):
+        trace = ck.generate(**plan, exchange_overlap=beside).traces[0]
+        assert host.costs(trace, device).ps[trace.column("num_ops", 0) > 0].min() == least
+
+
+def test_operands_of_narrow_products_are_cast_once_for_both_of_their_products():
+    """4 bytes for each of 10⁶ elements at 3.35 TB/s; weights' gradients read what was cast before."""
+    t = TraceBuilder()
+    for name, dtype in (("up", "fp8"), ("up.dw", "fp8"), ("up", "bf16")):
+        work = {"num_ops": 10**9, "tensor_size": 10**6, "op_type": "matmul", "dtype": dtype}
+        t.comp(name, inputs_shapes="[[1000,1000],[1000,64]]", **work)
+    device = load_machine("dgx-h100").devices[0]
+    plain, cast = (
+        InFramework(Roofline(), Framework("", cast_bytes=b)).costs(t.build(), device).ps
+        for b in (0.0, 4.0)
+    )
+    expected = 4e6 / (
+        device.memory_bandwidth * device.achieved.get("memory", device.memory_efficiency)
+    )
+    assert (cast - plain).tolist() == pytest.approx([expected * 1e12, 0, 0], abs=1)
+
+
+def test_products_in_fp4_have_a_factor_besides_that_of_narrow_ones():
+    t = TraceBuilder()
+    for dtype in ("bf16", "fp8", "fp4"):
+        t.comp("mm", num_ops=10**12, tensor_size=10**6, op_type="matmul", dtype=dtype)
+    device = load_machine("dgx-b200").devices[0]
+    framework = Framework("", narrow_products=2.0, fp4_products=1.5)
+    plain, longer = (
+        m.costs(t.build(), device).ps for m in (Roofline(), InFramework(Roofline(), framework))
+    )
+    assert np.allclose(longer / plain, [1, 2, 3])
 
 
 def test_profiles_of_recorded_steps_hold_what_a_step_sustains():

@@ -42,6 +42,11 @@ def test_voltage_falls_to_the_knee_and_the_clocks_power_with_its_square():
     assert [d.clock_watts for d in at.values()] == [100, 42.1875, 12.5, 6.25]
 
 
+def test_a_knee_at_the_highest_clock_leaves_the_voltage_as_it_is():
+    flat = msgspec.structs.replace(SIMPLE, knee_mhz=SIMPLE.clock_mhz)
+    assert [Draw(constants=flat, share=s).voltage for s in (1.0, 0.25)] == [1.0, 1.0]
+
+
 def test_products_of_a_profile_are_slower_only_below_the_clock_they_ran_at():
     constants = msgspec.structs.replace(SIMPLE, timed_share=0.8)
     work = activity(1.0, 1.0, 0.0, timed=True)

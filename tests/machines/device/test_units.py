@@ -136,3 +136,21 @@ def test_texts_of_units():
     assert split_units("a=0.25,b=0.75") == {"a": 0.25, "b": 0.75}
     with pytest.raises(TraceError, match="NAME=SHARE"):
         split_units("a=x")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "crowded"),
+    [
+        ([node("matrix=0.5,vector=0.5"), node("vector", 10**11)], True),
+        ([node("matrix", side_ops=10**11, side_unit="vector"), node("vector", 10**11)], True),
+        ([node("matrix=0.5,vector=0.5"), node("matrix", 10**11)], False),  # waits its turn
+        ([node("matrix=0.5,cores=0.5"), *[node("cores", 10**11)] * 7], False),  # eight at a time
+        ([node("matrix"), node("vector", 10**11)], False),
+    ],
+)
+def test_a_unit_that_does_parts_of_others_beside_its_own_nodes_is_named(nodes, crowded):
+    t = TraceBuilder()
+    for each in nodes:
+        t.comp("work", **{"dtype": "bf16", "op_type": "matmul", **each})
+    notes = ck.simulate(TraceSet.of(t), machine(), compute="roofline").summary.notes
+    assert any("at a time, more than its width" in note for note in notes) == crowded

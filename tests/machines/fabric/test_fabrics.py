@@ -7,6 +7,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import parse_machine
+from chakrakit.machines.description import tree_links
 from chakrakit.machines.fabric import Ring, Routes, Tree, lone_port
 from support.networks import LINK, MACHINES, network, walk, walks
 
@@ -84,3 +85,19 @@ def test_ways_up_are_given_for_each_level_below_the_top():
 
 def test_a_lone_port_has_no_links():
     assert (lone_port().ports, len(lone_port().links)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("arity", "oversubscription", "uplinks"),
+    [
+        ([4], 1.0, []),
+        ([4, 3], 1.0, []),
+        ([4, 3], 3.0, []),
+        ([5, 2, 3], 2.0, []),
+        ([2, 2, 2, 2], 1e9, []),
+        ([4, 2, 2], 1.0, [3, 1]),
+    ],
+)
+def test_the_links_of_a_tree_are_counted_before_it_is_made(arity, oversubscription, uplinks):
+    made = Tree.make(arity, 1e9, 1e-6, oversubscription, uplinks or None)
+    assert tree_links(arity, oversubscription, uplinks) == len(made.links)

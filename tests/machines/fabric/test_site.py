@@ -6,10 +6,12 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Site, check_site
 
 
-def test_a_building_draws_for_whole_servers():
-    """9 devices fill two servers of 8; 100 J, 10 % more by conversion, 2 × 5 W for 3 s, times 1.5."""
+@pytest.mark.parametrize("devices", [1, 4, 8, 9])
+def test_devices_answer_for_their_share_of_servers(devices):
+    """100 J, 10 % more by conversion, an eighth of 5 W for 3 s for each device, times 1.5."""
     site = Site(devices_per_server=8, server_watts=5, server_share=0.1, pue=1.5)
-    assert site.facility_joules(100, 9, 3) == pytest.approx(1.5 * (110 + 30))
+    expected = 1.5 * (110 + devices / 8 * 15)
+    assert site.facility_joules(100, devices, 3) == pytest.approx(expected)
 
 
 def test_carbon_is_by_the_kilowatt_hour():

@@ -44,3 +44,18 @@ def test_devices_that_share_a_port_have_a_share_of_it():
     """Two devices of node 0 send to the one of node 1, on its rail."""
     span = span_of(pod(), np.array([0, 1, 4]))
     assert span.port == 5e9
+
+
+def test_an_exchange_over_oversubscribed_links_has_the_nodes_share_of_them():
+    """Four nodes under two leaves: two thirds of what a node sends crosses a link that two nodes share.
+
+    Its bandwidth is 2 nodes · 10 GB/s / 4 = 5 GB/s, 2.5 for each of them.
+    """
+    leaves = {"topology": "fat-tree", "arity": [2, 2], "bandwidth": "10 GB/s"}
+    machine = network(
+        {"topology": "switch", "size": 2, "bandwidth": "100 GB/s"},
+        {**leaves, "oversubscription": 4},
+    )
+    assert span_of(machine, np.array([0, 2, 4, 6])).port == 2.5e9 * 3 / 2
+    full = network({"topology": "switch", "size": 2, "bandwidth": "100 GB/s"}, leaves)
+    assert span_of(full, np.array([0, 2, 4, 6])).port == 10e9

@@ -42,3 +42,18 @@ def test_within_a_node_two_machines_that_differ_in_the_network_alone_are_alike()
 def test_a_network_that_is_none_is_refused_as_without_a_base(network):
     with pytest.raises(ConfigError, match="network"):
         parse_machine({"base": "dgx-h100", "network": network}, "m")
+
+
+@pytest.mark.parametrize(
+    ("network", "devices"),
+    [
+        ([{"topology": "switch", "size": 8, "bandwidth": 200e9}], 8),
+        ([{}, {"size": 4}], 32),
+        ([{"bandwidth": 200e9}, {}], 8),
+    ],
+    ids=["one dimension", "nodes by the size of the outer one", "the base's one node"],
+)
+def test_a_network_that_counts_its_places_does_not_take_the_nodes_of_its_base(network, devices):
+    """Eight devices on one switch were one device: the preset's single node replaced their number."""
+    assert parse_machine({"base": "dgx-h100", "network": network}, "m").size == devices
+    assert parse_machine({"base": "dgx-h100", "nodes": 3, "network": [{}, {}]}, "m").size == 24

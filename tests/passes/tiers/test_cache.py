@@ -82,3 +82,8 @@ def test_a_cache_is_read_from_text_as_from_python():
 def test_a_cache_needs_a_store_and_a_size(bad):
     with pytest.raises(ConfigError, match="tier"):
         Cache(**bad)
+
+
+def test_a_cache_that_nothing_goes_through_is_refused():
+    with pytest.raises(ConfigError, match=r"'host' names its tensor.*stores that are used: nvme"):
+        Cache(tier="host", capacity=1000).apply(uses("a"))

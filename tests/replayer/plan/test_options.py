@@ -14,7 +14,7 @@ from chakrakit.replayer import ReplayOptions
         ({"mode": "half"}, "mode 'half'; there are full, compute, comm, emulate"),
         ({"device": "tpu"}, "device 'tpu'; there are cpu, cuda"),
         ({"shrink": "guess"}, "shrink 'guess'; there are keep, scale"),
-        ({"nproc": -1}, "nproc -1; it should be 1 or more"),
+        ({"nproc": -1}, "nproc -1; each is a process, so give 1 or more"),
     ],
 )
 def test_what_there_is_not_is_refused(choice, said):

@@ -33,12 +33,20 @@ def test_a_put_takes_its_bytes_and_nothing_of_its_target():
     assert (put.collective, put.size) == ("put", 1_000_000)
 
 
+def test_a_get_asks_first_and_then_takes_its_bytes():
+    t = TraceBuilder()
+    t.get("in", 1, 1_000_000, "w")
+    done = simulated([t, idle()])
+    assert [r.finish_ns for r in done.summary.ranks] == pytest.approx([1_002_000, 1])
+
+
 def test_a_get_uses_the_links_the_other_way():
     reader, writer = TraceBuilder(), TraceBuilder()
     reader.get("in", 1, 1_000_000, "w")
     writer.put("out", 0, 1_000_000, "w")  # the same port of rank 1, twice as long for both
     done = simulated([reader, writer])
-    assert [r.finish_ns for r in done.summary.ranks] == pytest.approx([2_001_000] * 2)
+    # The put goes alone until the request has come.
+    assert [r.finish_ns for r in done.summary.ranks] == pytest.approx([2_001_000, 2_000_000])
 
 
 def test_puts_to_one_rank_share_its_port():

@@ -8,6 +8,7 @@ import pytest
 
 from chakrakit.simulator import live
 from chakrakit.simulator.engine import Fault
+from chakrakit.simulator.live.places import moment
 
 SWITCH = {"network": [{"topology": "switch", "size": 4, "bandwidth": 1e9, "latency": 5e-7}]}
 
@@ -152,3 +153,19 @@ def test_no_two_nodes_deliver_differently_when_the_sender_equivocates() -> None:
     for halves in (2, 3, 5):
         delivered, _ = broadcast(7, 0, lambda to, body, k=halves: (body[0], f"v{to % k}"))
         assert len(set(delivered.values())) <= 1
+
+
+def test_moments_are_told_in_the_largest_unit_they_fill():
+    told = {
+        10**12: "1 s",
+        10**12 - 10**9: "999 ms",
+        10**9: "1 ms",
+        10**6: "1 us",
+        999_000: "999 ns",
+    }
+    assert {ps: moment(ps) for ps in told} == told
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_may_be_nothing_or_all(share):
+    assert live.Drop(share).share == share

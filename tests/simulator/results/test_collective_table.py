@@ -125,7 +125,7 @@ def test_exchanges_say_what_was_fitted_and_what_a_slow_port_adds():
     predicted = "a prediction: dispatch was fitted on measurements of 1, 2 and 8 nodes, not of 4"
     assert two.notes == []
     assert predicted in four.notes
-    (crowd,) = eight.notes
+    crowd, _ = eight.notes
     assert crowd.startswith("library.dispatch.crowd 0.29 stands for the slowest port")
     even = float(crowd.split()[-2])
     assert 0.3 < even / eight.rows[0].time_us < 0.5
@@ -133,6 +133,39 @@ def test_exchanges_say_what_was_fitted_and_what_a_slow_port_adds():
     assert quick.notes == [
         "a prediction: combine was fitted on measurements of 1, 2 and 8 nodes, not of 16"
     ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "what", "published"),
+    [
+        (4, "dispatch", {"pull request 130": 1891, "issue 493": 8775}),
+        (4, "combine", {"pull request 130": 3723}),
+        (8, "dispatch", {"pull request 130": 2370, "SGLang 0.5.6": 6680}),
+        (8, "combine", {"pull request 130": 4678, "SGLang 0.5.6": 12788}),
+    ],
+)
+def test_the_interval_of_an_exchange_holds_every_published_cluster(nodes, what, published):
+    """4,096 tokens with 24 multiprocessors, in microseconds; DeepEP states GB/s by its own count."""
+    table = ck.collective(what, f"dgx-h200:{nodes}", 8 * nodes, tokens=[4096])
+    (row,) = table.rows
+    low, high = row.interval_us
+    assert all(low < us < high for us in (*published.values(), row.time_us))
+    assert "slowest cluster that was published" in table.notes[-1]
+
+
+def test_only_throughput_kernels_on_more_than_two_nodes_have_an_interval():
+    for nodes, options in ((2, {}), (1, {}), (8, {"low_latency": True})):
+        table = ck.collective("dispatch", f"dgx-h200:{nodes}", 8 * nodes, tokens=[128], **options)
+        assert table.rows[0].interval_us is None
+    narrow = {
+        "base": "dgx-h200", "nodes": 4,
+        "network": [
+            {"topology": "switch", "size": 8, "bandwidth": "450 GB/s", "latency": "300 ns"},
+            {"topology": "switch", "bandwidth": "8 GB/s", "latency": "1350 ns"},
+        ],
+    }  # fmt: skip
+    (row,) = ck.collective("dispatch", ck.machine(narrow), 32, tokens=[4096]).rows
+    assert row.interval_us[1] == pytest.approx(row.time_us)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_the_figures_add_up(simulated):
     assert {"gemm", "attention", "communication", "idle"} <= set(found["energy_by_class"])
     assert found["tokens_per_s"] == pytest.approx(8 * 512 / seconds)
     assert found["price"] == pytest.approx(4 * 6.305 * seconds / 3600)
-    servers = found["energy_joules"] * 1.098 + 1850 * seconds
+    servers = found["energy_joules"] * 1.098 + 4 / 8 * 1850 * seconds
     assert found["facility_joules"] == pytest.approx(1.3 * servers)
     assert found["carbon_kg"] == pytest.approx(found["facility_joules"] / 3.6e6 * 0.373)
 

@@ -1,5 +1,7 @@
 """What a simulation comes to: time, memory, utilization, energy, price."""
 
+from collections import Counter
+
 import pytest
 
 import chakrakit as ck
@@ -69,3 +71,32 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model():
     found = ck.analyze(run, peak_tflops=989.4).roofline
     assert (found.mfu, found.hfu) == pytest.approx((s.mfu, s.hfu))
     assert "without recomputation" in found.table().title
+
+
+def test_scores_that_attention_computes_again_are_not_the_models():
+    """Forward two products, backward four gradients and the scores again: six of seven are the model's."""
+    t = TraceBuilder()
+    name, product = "aten::_scaled_dot_product_flash_attention", 10**9
+    for suffix, products in (("", 2), ("_backward", 5)):
+        t.comp(name + suffix, num_ops=products * product, duration_ns=1_000_000)
+    result = ck.simulate(TraceSet.of(t), "dgx-h100", compute="measured")
+    assert result.summary.ranks[0].recomputed_flops == product
+    assert result.summary.mfu == pytest.approx(result.summary.hfu * 6 / 7)
+    found = ck.analyze(result.run(), peak_tflops=989.4).roofline
+    assert (found.mfu, found.hfu) == pytest.approx((result.summary.mfu, result.summary.hfu))
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.01])
+def test_collectives_are_counted_over_all_ranks_folded_or_not(jitter):
+    """Ranks alike are simulated once; with jitter no two are."""
+    made = ck.generate(model="gpt3-125m", dp=2, tp=2, pp=2, seq=128, global_batch=4, layers=2)
+    simulated = ck.simulate(made.traces, "dgx-h100", jitter=jitter)
+    assert (simulated.summary.fold.factor > 1) == (jitter == 0)
+    counts = Counter()
+    for row in simulated.summary.collectives:
+        counts[row.collective] += row.count
+    assert counts.pop("message") == 2 * 2 * 2 * 2  # tp × dp × micro-batches × both ways
+    analyzed = Counter()
+    for row in ck.analyze(simulated.run(), advice=False).collectives:
+        analyzed[row.type.lower().replace("_", "-")] += row.count
+    assert counts == analyzed

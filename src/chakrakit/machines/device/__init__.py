@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
+from chakrakit.machines.device.activity import COMPUTED, FILLS, PowerLimited, activity_of
 from chakrakit.machines.device.clocks import (
     EVERY_PHASE,
     Clocks,
@@ -84,6 +84,7 @@ from chakrakit.trace.sets import PS_PER_NS
 __all__ = [
     "COMPUTED",
     "EVERY_PHASE",
+    "FILLS",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",

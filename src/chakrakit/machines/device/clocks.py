@@ -6,7 +6,7 @@ keeps its time, so that a device that waits for it draws little power at any clo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from chakrakit.trace.model import Trace
 
 EVERY_PHASE = ""
 """The phase of a clock that holds for all work which has none of its own."""
+PART_OF = {"weight": "backward", "recompute": "backward"}
+"""Phases inside the pass of another, whose clock they have unless they are given one of their own."""
 
 
 class Draws(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,11 @@ class Draws(msgspec.Struct, frozen=True, kw_only=True):
     def clock_mhz(self) -> float:
         """The lowest clock in MHz."""
         return self.share * self.constants.clock_mhz
+
+    @property
+    def highest_clock_mhz(self) -> float:
+        """The highest clock in MHz of a phase that does any work."""
+        return max(draw.clock_mhz for draw, weight in self._working)
 
     @property
     def clock_watts(self) -> float:
@@ -95,9 +102,22 @@ class Clocks:
         limit = min(self.cap_watts, device.power) if device.power else self.cap_watts
         return msgspec.structs.replace(device, power=limit)
 
+    def cap_notes(self, devices: Iterable[Device]) -> list[str]:
+        """Says of which devices the own limit is no higher than this one, which changes nothing there."""
+        own = {d.name: d.power for d in devices if d.power}
+        return [
+            f"warning: --power-cap {self.cap_watts:g} changes nothing on {name}: its own limit is {watts:g} W"
+            for name, watts in own.items()
+            if self.cap_watts is not None and self.cap_watts >= watts
+        ]
+
     def share(self, phase: str, constants: PowerConstants, device: str) -> float:
         """The locked clock of a phase as a share of the device's highest; 1 where it is not locked."""
-        mhz = self.mhz.get(phase, self.mhz.get(EVERY_PHASE, constants.clock_mhz))
+        around = PART_OF.get(phase, phase)
+        mhz = next(
+            (self.mhz[p] for p in (phase, around, EVERY_PHASE) if p in self.mhz),
+            constants.clock_mhz,
+        )
         if not constants.least_clock_mhz <= mhz <= constants.clock_mhz:
             raise ConfigError(
                 f"--clock {mhz:g}: {device} runs at {constants.least_clock_mhz:g} to "
@@ -138,14 +158,18 @@ class Clocks:
         )
 
 
-def clocked(device: Device, share: float) -> Device:
-    """The device at a share of its highest clock: its rates, and memory where the chip cannot keep up."""
+def clocked(device: Device, share: float, sustained: bool = False) -> Device:
+    """The device at a share of its highest clock: its rates, and memory where the chip cannot keep up.
+
+    Rates of `sustained` work, as profiles and fits of engines have them, fall below `timed_share` alone.
+    """
     if share == 1.0 or device.dynamic is None:
         return device
+    rate_share = min(1.0, share / device.dynamic.timed_share) if sustained else share
     slow = device.dynamic.memory_stretch(share * device.dynamic.clock_mhz)
     return msgspec.structs.replace(
         device,
-        peak={dtype: rate * share for dtype, rate in device.peak.items()},
+        peak={dtype: rate * rate_share for dtype, rate in device.peak.items()},
         memory_bandwidth=device.memory_bandwidth / slow,
     )
 
@@ -153,6 +177,10 @@ def clocked(device: Device, share: float) -> Device:
 def clocks_of(clock: Any, cap_watts: float | None) -> Clocks:
     """The clocks of `clock`, MHz by phase or a list of one figure for all work, and `power_cap`."""
     by_phase = dict(clock if isinstance(clock, Mapping) else [(EVERY_PHASE, f) for f in clock])
+    if len(by_phase) < len(clock):
+        raise ConfigError(
+            "--clock: all work has one clock; give one figure, or PHASE=MHZ for each phase"
+        )
     for phase, mhz in by_phase.items():
         if not 0 < mhz < float("inf"):
             raise ConfigError(f"--clock {phase or mhz}: {mhz:g} MHz; give more than 0")
@@ -166,6 +194,8 @@ def read_clocks(texts: tuple[str, ...]) -> dict[str, float]:
     by_phase = {}
     for text in texts:
         phase, _, mhz = text.rpartition("=")
+        if phase in by_phase:
+            raise ValueError(f"{phase or 'all work'} has another clock already; give one")
         try:
             by_phase[phase] = float(mhz)
         except ValueError:

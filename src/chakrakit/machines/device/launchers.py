@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -49,8 +50,23 @@ class LaunchedOperation(NamedTuple):
     writes: tuple[Touch, ...] = ()
 
 
-def operations_of(trace: Trace) -> list[LaunchedOperation]:
+_SMALL = 100_000
+"""Nodes of a trace whose operations are remembered while it lives, some 50 MB: what is expected of a
+recording and every change that is tried on it ask for them."""
+_REMEMBERED: WeakKeyDictionary[Trace, Sequence[LaunchedOperation]] = WeakKeyDictionary()
+
+
+def operations_of(trace: Trace) -> Sequence[LaunchedOperation]:
     """The operations of the device compute rows, in the order of their first rows."""
+    operations = _REMEMBERED.get(trace)
+    if operations is None:
+        operations = tuple(_operations(trace))
+        if len(trace) <= _SMALL:
+            _REMEMBERED[trace] = operations
+    return operations
+
+
+def _operations(trace: Trace) -> list[LaunchedOperation]:
     host = on_host(trace)
     rows = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~host)
     launchers = Launchers(trace)

@@ -137,6 +137,11 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
         return self.share * self.constants.clock_mhz
 
     @property
+    def highest_clock_mhz(self) -> float:
+        """The same: the device has one clock."""
+        return self.clock_mhz
+
+    @property
     def voltage(self) -> float:
         """The voltage as a share of that at the highest clock: constant below the knee, then linear."""
         c = self.constants

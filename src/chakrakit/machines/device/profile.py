@@ -201,7 +201,7 @@ class ClassModel:
         by_shape = 0 < self._sizes == len(operation.shape)
         table = self._shape if by_shape else self._work
         size = operation.shape if by_shape else (operation.flops, operation.bytes)
-        point = np.log2(np.maximum(1, np.array(size, np.float64)))
+        point = _log2(size)
         near = _neighbours(table, point, np.ones(len(self.rows), np.bool_))
         apart = float(np.abs(table - point).max(1).min())
         change = near.plane(self._residual) + resident * near.mean(self._warmth)
@@ -210,8 +210,14 @@ class ClassModel:
         return Prediction(us, error, apart > REACH or not by_shape)
 
 
+_SAME = 9
+"""Decimals of a logarithm that count: sizes equally far from a point, or just within reach of it, stay so
+whichever way a library rounds the last digit."""
+
+
 def _log2(values: Any) -> F64:
-    return np.asarray(np.log2(np.maximum(1, np.array(values, np.float64))), np.float64)
+    logarithms = np.log2(np.maximum(1, np.array(values, np.float64)))
+    return np.asarray(np.round(logarithms, _SAME), np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +251,7 @@ class _Neighbours:
 def _neighbours(table: F64, point: F64, allowed: Mask) -> _Neighbours:
     """The nearest allowed rows: about twice as many as a plane needs."""
     place = table - point
-    distance = np.where(allowed, (place**2).sum(1), np.inf)
+    distance = np.where(allowed, np.round((place**2).sum(1), _SAME), np.inf)
     count = min(4 + 2 * table.shape[1], int(allowed.sum()))
     nearest = np.argsort(distance, kind="stable")[:count]
     weight = 1 / (distance[nearest] + NEAR)
@@ -362,6 +368,11 @@ def _is_product(operation: Operation) -> bool:
     return operation.kind == "gemm" and len(operation.shape) == 3
 
 
+_WITHOUT_PRODUCT_UNITS = ("fp32", "fp64")
+"""Element types whose products do not run on the units that tables of other devices were made with: those are
+of 16 bits, so that a correction by them says little of these."""
+
+
 class Profiled:
     """The work model that gives device rows the profile's time; the rows of one operation share it.
 
@@ -458,7 +469,8 @@ class Profiled:
         if operation.kind == "gemm" and self.profile.peak:
             rate = HIGHEST * self.profile.peak_rate(rate_type(operation))
             us = max(us, operation.flops / rate * 1e6)
-        return Prediction(us, measured.error + correction.error, carried.extrapolated)
+        untabled = carried.extrapolated or _element_type(operation) in _WITHOUT_PRODUCT_UNITS
+        return Prediction(us, measured.error + correction.error, untabled)
 
     def _correction(self, operation: Operation) -> Correction | None:
         """The grid for operations of this kind, where it has as many sizes as the operation."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tree, lone_port
+from chakrakit.machines.fabric.fabrics import (
+    Dragonfly,
+    Fabric,
+    Full,
+    Ring,
+    Tree,
+    lone_port,
+    uplinks_of,
+)
 from chakrakit.machines.fabric.graph import AnyGraph
 from chakrakit.machines.fabric.groups import GROUP_COSTS, GroupCost
 from chakrakit.machines.fabric.links import (
@@ -52,4 +60,5 @@ __all__ = [
     "farther",
     "lone_port",
     "span_of",
+    "uplinks_of",
 ]

@@ -106,6 +106,11 @@ class Ring:
         return core.sim_ring(self.ports, self.closed)
 
 
+def uplinks_of(arity: Sequence[int], oversubscription: float) -> list[int]:
+    """The ways up from each switch below the top: as many as its children, or fewer by the factor given."""
+    return [max(1, math.ceil(children / oversubscription)) for children in arity[:-1]]
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A fat tree of switches; with one level, a single switch.
@@ -134,7 +139,7 @@ class Tree:
     ) -> Tree:
         """The tree's switches and links."""
         arity = tuple(arity)
-        ways = tuple(uplinks or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]])
+        ways = tuple(uplinks or uplinks_of(arity, oversubscription))
         if len(ways) != len(arity) - 1:
             raise ConfigError(
                 f"uplinks: give {len(arity) - 1} numbers, one per level below the top"

@@ -41,8 +41,11 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """CO2 equivalent of the electricity."""
 
     def facility_joules(self, device_joules: float, devices: int, seconds: float) -> float:
-        """The energy of the building while its devices take `device_joules` over these seconds."""
-        servers = -(-devices // self.devices_per_server)
+        """The energy of the building while its devices take `device_joules` over these seconds.
+
+        Devices that are used answer for their share of a server; others of it are somebody else's.
+        """
+        servers = devices / self.devices_per_server
         return self.pue * (
             device_joules * (1 + self.server_share) + servers * self.server_watts * seconds
         )
@@ -474,19 +477,34 @@ def _inside(machine: Machine, devices: I64, node: I64) -> tuple[float, float]:
 
 
 def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float, float]:
-    """Bytes/s of one device, and of a node's devices together, while every device sends to the next node.
+    """Bytes/s of one device to all other nodes, and of a node's devices together to the next node.
 
-    The third is the longest latency of these ways, in seconds.
+    In both cases every device sends at the same time. The third is the longest latency of these ways, in
+    seconds.
     """
-    order = np.argsort(node, kind="stable")
-    rank = np.arange(len(devices)) - np.searchsorted(node[order], node[order])
-    count = np.bincount(node)
-    first = np.r_[0, np.cumsum(count)[:-1]]
-    after = (node[order] + 1) % len(count)
-    target = devices[order][first[after] + rank % count[after]]
-    routes = machine.routes(devices[order], target)
+    nodes = int(node.max()) + 1
+    routes = machine.routes(*_shifted(devices, node, 1))
     load = np.bincount(routes.links, minlength=len(machine.links))
     share = machine.links.bandwidth / np.maximum(load, 1)
     each = np.minimum.reduceat(share[routes.links], routes.offsets[:-1])
-    together = float(np.bincount(node[order], each).min())
-    return float(each.min()), together, float(routes.latency(machine.links).max())
+    together = float(np.bincount(np.sort(node), each).min())
+    shifts = np.unique(np.linspace(1, nodes - 1, min(nodes - 1, _SHIFTS)).round().astype(np.int64))
+    ends = [_shifted(devices, node, shift) for shift in shifts.tolist()]
+    routes = machine.routes(*(np.concatenate(side) for side in zip(*ends, strict=True)))
+    load = np.bincount(routes.links, minlength=len(machine.links))
+    busiest = float((load / machine.links.bandwidth).max())
+    return len(shifts) / busiest, together, float(routes.latency(machine.links).max())
+
+
+_SHIFTS = 32
+"""Of a group on more nodes, each device's ways to so many of them stand for those to all."""
+
+
+def _shifted(devices: I64, node: I64, shift: int) -> tuple[I64, I64]:
+    """Every device, node by node, and the one in its place so many nodes further on."""
+    order = np.argsort(node, kind="stable")
+    count = np.bincount(node)
+    first = np.r_[0, np.cumsum(count)[:-1]]
+    place = np.arange(len(devices)) - first[node[order]]
+    target = (node[order] + shift) % len(count)
+    return devices[order], devices[order][first[target] + place % count[target]]

@@ -30,7 +30,7 @@ class Span:
     reduces: bool = False
     """Whether the switch of each node can reduce for the group."""
     port: float = 0.0
-    """Bytes/s of one device to other nodes."""
+    """Bytes/s of one device to all other nodes, while every device of the group sends to all of them."""
     farther: float = 0.0
     """Seconds by which a way between nodes is longer than on the network that the constants are of."""
     farther_inside: float = 0.0

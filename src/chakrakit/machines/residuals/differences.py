@@ -28,7 +28,7 @@ def difference(a: TimeInterval, b: TimeInterval, delta_ns: float) -> tuple[float
     deltas = {name: _deltas(a, b, name) for name in {**a.groups, **b.groups}}
     widths = []
     for name, each in deltas.items():
-        spread = table.spread(*name.split("/"))
+        spread = table.cautious(*name.split("/"))
         if spread is not None:
             widths.append((name, _width(spread, each, table.correlation)))
     low, high, bias = combined(widths)

@@ -67,6 +67,60 @@ class ResidualTable(msgspec.Struct, frozen=True):
                 return found
         return None
 
+    def cautious(self, *parts: str) -> ErrorSpread | None:
+        """The spread of a group, never narrower than that of groups about which more is known.
+
+        A system that nobody measured is at least as uncertain as each that was, and as the device that its
+        times are carried from; a step of a framework or machine without published ones as all that have
+        some; work outside of what was measured as work within.
+        """
+        found = self.spread(*parts)
+        if found is None:
+            return None
+        return _around(
+            [found, *filter(None, (self.spread(*other) for other in self._surer(parts)))]
+        )
+
+    def _surer(self, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Groups about which more is known than about this one."""
+        kind = parts[0]
+        if kind == "step" and not self._measured(parts):
+            yield from (tuple(name.split("/")) for name in self.groups if name.startswith("step/"))
+        if (at := _SYSTEM_AT.get(kind, len(parts))) >= len(parts):
+            return
+        before = parts[: 2 if kind == "kernel" else at]
+        known = self._systems(before, at)
+        if parts[at] not in known:
+            yield from ((*parts[:at], system, *parts[at + 1 :]) for system in sorted(known))
+            if parts[:2] == ("kernel", "carried profile"):
+                yield from ((*parts[:1], "measured profile", *parts[2:at], s) for s in _TIMED)
+        if kind == "kernel" and parts[_PLACE_AT] == "beyond":
+            within = (*parts[:_PLACE_AT], "within", *parts[_PLACE_AT + 1 :])
+            yield within
+            yield from self._surer(within)
+
+    def _measured(self, parts: tuple[str, ...]) -> bool:
+        found = self.groups.get("/".join(parts))
+        return found is not None and found.rows >= LEAST_ROWS
+
+    def _systems(self, before: tuple[str, ...], at: int) -> set[str]:
+        """The systems of groups that begin so."""
+        names = (name.split("/") for name in self.groups)
+        return {n[at] for n in names if len(n) > at and tuple(n[: len(before)]) == before}
+
+
+_SYSTEM_AT = {"kernel": 5, "collective": 1}
+_PLACE_AT = 4
+"""Where the name of a group has its system, and whether the work lies outside of what was measured."""
+_TIMED = ("h200",)
+"""The device that all carried times were measured on."""
+
+
+def _around(spreads: list[ErrorSpread]) -> ErrorSpread:
+    """The first spread, made as wide as all of them together."""
+    low, high = min(s.low for s in spreads), max(s.high for s in spreads)
+    return msgspec.structs.replace(spreads[0], low=low, high=high)
+
 
 @cache
 def residual_table() -> ResidualTable:
@@ -105,6 +159,8 @@ class Contribution(NamedTuple):
     operation: str
     """Operations with equal names have one error."""
     seconds: float
+    least_seconds: float = 0.0
+    """What data sheets allow: no measured time is shorter."""
 
 
 class TimeInterval(Result, msgspec.Struct, frozen=True):
@@ -182,21 +238,26 @@ def interval_in(result: Predicted) -> TimeInterval | None:
 
 
 def interval_of(
-    total_seconds: float, parts: Iterable[Contribution], step: tuple[str, ...] = ()
+    total_seconds: float,
+    parts: Iterable[Contribution],
+    step: tuple[str, ...] = (),
+    least_seconds: float = 0.0,
 ) -> TimeInterval | None:
     """The interval of a time that is made of these parts; None where nothing is known of any of them.
 
     A whole training step (`step`: its group) is no surer than published steps were: what no operation says,
-    such as waiting for the host, is in their residuals alone.
+    such as waiting for the host, is in their residuals alone. No interval begins before what the data sheets
+    allow its parts together, nor before `least_seconds`.
     """
-    table = residual_table()
+    table, least = residual_table(), 0.0
     by_group: dict[tuple[str, ...], dict[str, float]] = {}
     for part in parts:
         operations = by_group.setdefault(part.group, {})
         operations[part.operation] = operations.get(part.operation, 0.0) + part.seconds
+        least += min(part.least_seconds, part.seconds)
     groups, widths = {}, []
     for group, operations in by_group.items():
-        spread = table.spread(*group)
+        spread = table.cautious(*group)
         if spread is None:
             continue
         shares = shares_of(spread, _effective(operations.values(), table.correlation))
@@ -208,7 +269,7 @@ def interval_of(
         return None
     low, high, bias = combined(widths)
     total = total_seconds * 1e9
-    whole = table.spread(*step) if step else None
+    whole = table.cautious(*step) if step else None
     if whole is not None:
         low = max(low, bias - total * math.expm1(whole.low))
         high = max(high, total * math.expm1(whole.high) - bias)
@@ -218,7 +279,7 @@ def interval_of(
     return TimeInterval(
         # Rates of a data sheet are reached by no kernel: all measured times may lie above such a time. An
         # interval begins and ends no nearer than the time that it is printed with.
-        low_ns=min(max(total + bias - low, 0.0), total),
+        low_ns=min(max(total + bias - low, max(least, least_seconds) * 1e9), total),
         high_ns=max(total + bias + high, total),
         computation_ns=sum(sides["computation"]) / 2,
         network_ns=sum(sides["network"]) / 2,
@@ -283,30 +344,56 @@ def combined(widths: Iterable[tuple[str, list[float]]]) -> tuple[float, float, f
     return low, high, sum(w[1] for w in rows)
 
 
-def served_interval(
-    system: str, engine: str, figure: str, value: float
-) -> tuple[float, float] | None:
-    """The interval of a served figure (`ttft` or `tpot`) by what published runs of the engine showed."""
-    spread = residual_table().spread("serving", figure, engine, system)
-    if spread is None:
+class _Shares(NamedTuple):
+    """How much shorter and longer than predicted a served figure may be, as factors."""
+
+    low: float
+    high: float
+
+
+def _served_shares(figure: str, engine: str, system: str) -> _Shares | None:
+    """What published runs of an engine showed of `ttft` or `tpot`.
+
+    A system that none of them ran on is at least as uncertain as each of those that they did.
+    """
+    table = residual_table()
+    own = table.groups.get(f"serving/{figure}/{engine}/{system}")
+    near = [own] if own is not None and own.rows >= LEAST_ROWS else []
+    if not near:
+        around = table.spread("serving", figure, engine)
+        prefix = f"serving/{figure}/{engine}/"
+        known = (g for n, g in table.groups.items() if n.startswith(prefix))
+        near = [*([around] if around else []), *(g for g in known if g.rows >= LEAST_ROWS)]
+    if not near:
         return None
-    return value * math.exp(min(spread.low, 0.0)), value * math.exp(max(spread.high, 0.0))
-
-
-_SERVED = {"ttft_ms": "ttft", "tpot_ms": "tpot", "e2e_ms": "tpot"}
-"""Served figures and what was published of them: time per output token decides that from end to end."""
+    low, high = min(g.low for g in near), max(g.high for g in near)
+    return _Shares(math.exp(min(low, 0.0)), math.exp(max(high, 0.0)))
 
 
 def served_intervals(
     machine: str, engine: str, figures: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """The intervals of served figures' means and percentiles, for machines and engines by their names."""
+    """The intervals of served figures' means and percentiles, for machines and engines by their names.
+
+    A request takes the time to its first token and then that of the others, each with its own error.
+    """
     system, kind = machine.partition(":")[0], engine.partition("{")[0].partition(":")[0]
-    intervals = {}
-    for name, known in _SERVED.items():
-        found = {k: served_interval(system, kind, known, v) for k, v in figures[name].items()}
-        intervals[name] = {k: bounds for k, bounds in found.items() if bounds is not None}
-    return {name: bounds for name, bounds in intervals.items() if bounds}
+    first, later = (_served_shares(figure, kind, system) for figure in ("ttft", "tpot"))
+    intervals: dict[str, dict[str, tuple[float, float]]] = {}
+    for name, shares in (("ttft_ms", first), ("tpot_ms", later)):
+        if shares is not None and name in figures:
+            known = figures[name].items()
+            intervals[name] = {k: (v * shares.low, v * shares.high) for k, v in known}
+    if first is not None and later is not None and {"ttft_ms", "e2e_ms"} <= set(figures):
+        begun = {k: min(figures["ttft_ms"].get(k, 0.0), v) for k, v in figures["e2e_ms"].items()}
+        intervals["e2e_ms"] = {
+            k: (
+                begun[k] * first.low + (v - begun[k]) * later.low,
+                begun[k] * first.high + (v - begun[k]) * later.high,
+            )
+            for k, v in figures["e2e_ms"].items()
+        }
+    return intervals
 
 
 def groups_of(rows: Iterable[tuple[tuple[str, ...], float]]) -> Iterator[tuple[str, list[float]]]:

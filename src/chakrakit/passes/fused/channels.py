@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,13 +11,16 @@ import numpy as np
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import Launchers, operations_of
 from chakrakit.operators import Argument, Call, Operand
-from chakrakit.passes.base import Pass, map_bodies, with_own_ns, with_run_times
+from chakrakit.passes.base import Pass, map_bodies, names_of, with_own_ns, with_run_times
 from chakrakit.passes.fused.replaced import KernelTimes, check_slower, kernel_times
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 
 _CHANGED = ("conv", "batch_norm", "pool")
 """Beginnings of the kinds of work whose time depends on how images lie in memory."""
+
+_CONVERTS = re.compile("nchwToNhwc|nhwcToNchw")
+"""Kernels of cuDNN that put channels next to each other for a convolution, and apart again."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class ChannelsLast(Pass):
 
     Convolutions, batch norms and pooling over images whose channels lie apart take their measured time times
     what the profile says of the two (of `machine`, else of the device that was recorded), times `slower`.
+    Where cuDNN converts images for a convolution and back, those kernels go, and the others keep their times.
     """
 
     name: ClassVar[str] = "channels-last"
@@ -53,6 +58,7 @@ class ChannelsLast(Pass):
 
 def _with_channels_last(trace: Trace, times: KernelTimes) -> Trace:
     own, launchers = trace.own_ns.astype(np.float64), Launchers(trace)
+    names = names_of(trace)
     for work in operations_of(trace):
         rows = list(work.rows)
         operator = launchers.operator(rows[0])
@@ -62,8 +68,12 @@ def _with_channels_last(trace: Trace, times: KernelTimes) -> Trace:
         after = _last(call)
         if after == call:
             continue
+        converts = [row for row in rows if _CONVERTS.search(str(names[row]))]
         old, new = (times.nanoseconds(c) for c in (call, after))
-        if old and new:
+        if converts:
+            own[rows] *= times.slower
+            own[converts] = 0.0
+        elif old and new:
             own[rows] *= new / old * times.slower
     return with_own_ns(trace, np.rint(own).astype(np.int64))
 

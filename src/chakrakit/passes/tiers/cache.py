@@ -43,6 +43,13 @@ class Cache(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """Returns the traces with reads and writes as the cache leaves them."""
+        bodies = [traces.body_at(b) for b in range(traces.body_count)]
+        if not any(len(self._rows(body)) for body in bodies):
+            used = sorted({s for body in bodies for s in texts_of(body, "storage").tolist() if s})
+            raise ConfigError(
+                f"cache: no read or write of {self.tier!r} names its tensor (the attribute `tensor`); "
+                f"stores that are used: {', '.join(used) or 'none'}"
+            )
         return map_bodies(with_run_times(traces), self._cached)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A family is one schedule for many groups of the same size: their plans differ on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,11 +62,13 @@ class _MessageFamily:
     hop: I64
     """Picoseconds in place of the route's latency; -1 for the route's own."""
     prices: PortPrices | None = None
+    request: I64 | int = 0
+    """Picoseconds until the side that has the bytes knows that they are wanted."""
 
     @property
     def overhead(self) -> I64 | int:
         """Picoseconds before the bytes of each message flow."""
-        return 0 if self.prices is None else self.prices.overhead.reshape(-1)
+        return self.request + (0 if self.prices is None else self.prices.overhead.reshape(-1))
 
 
 class TransferPlans:
@@ -119,7 +122,8 @@ class TransferPlans:
     def fastest(self, schedules: Mapping[str, CollectiveSteps], devices: I64, total: float) -> str:
         """The name of the schedule that takes the least in all groups at once; of equal ones, the first."""
         times = {name: self.together(moves, devices, total) for name, moves in schedules.items()}
-        return min(times, key=lambda name: times[name])
+        least = min(times.values())
+        return next(name for name, took in times.items() if math.isclose(took, least))
 
     def together(self, moves: CollectiveSteps, devices: I64, total: float) -> float:
         """Seconds that the schedule takes in all groups at once, with nothing else on the links."""
@@ -274,9 +278,18 @@ class TransferPlans:
         return keys, wait
 
     def add_messages(
-        self, src: I64, dst: I64, size: F64, stretch: F64 | None = None, hop: I64 | None = None
+        self,
+        src: I64,
+        dst: I64,
+        size: F64,
+        stretch: F64 | None = None,
+        hop: I64 | None = None,
+        asked: bool = False,
     ) -> int:
-        """Adds plans of one message each, from src[i] to dst[i]; returns the number of the first plan."""
+        """Adds plans of one message each, from src[i] to dst[i]; returns the number of the first plan.
+
+        With `asked` a request goes the other way first.
+        """
         count = len(src)
         self._check_time(float(size.max(initial=0.0)))
         keys = np.asarray(src, np.int64) * self.machine.size + dst
@@ -290,11 +303,19 @@ class TransferPlans:
             np.ones(count) if stretch is None else stretch,
             np.full(count, -1, np.int64) if hop is None else hop,
             prices,
+            self._latency(dst, src) if asked else 0,
         )
         self._families.append(family)
         self._transfers += count
         self.count += count
         return self.count - count
+
+    def _latency(self, src: I64, dst: I64) -> I64:
+        """Picoseconds of the ways from src[i] to dst[i]."""
+        routes = self.machine.routes(src, dst)
+        return each_picoseconds(
+            routes.latency(self.machine.links), lambda _: "the latency of a route"
+        )
 
     def add_stored(self, store: int, devices: I64, writes: bool, size: int) -> int:
         """Adds plans of one operation each, between a device and its server of a store."""

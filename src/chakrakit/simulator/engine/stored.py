@@ -109,7 +109,7 @@ class StoredMatcher:
         first = (
             self.book.add_fixed(0.0, len(places))
             if self.measured
-            else self.book.add_messages(*ends, np.full(len(places), float(size)))
+            else self.book.add_messages(*ends, np.full(len(places), float(size)), asked=not writes)
         )
         instance = out.add(
             title=(PUT if writes else GET, stored.window[i], i),

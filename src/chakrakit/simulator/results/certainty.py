@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.machines.device import CostSource, is_carried_recording
+from chakrakit.machines.device import (
+    CostSource,
+    Device,
+    dtypes_of,
+    is_carried_recording,
+    packaged_profile,
+    typed_as,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.residuals import (
     BETWEEN_NODES,
@@ -21,6 +28,7 @@ from chakrakit.machines.residuals import (
     kernel_group,
     step_group,
 )
+from chakrakit.simulator.collectives import GroupShape, data_bytes, ideal_seconds
 from chakrakit.simulator.engine import COMM, COMPUTE, MEASURED, MESSAGE, Outcome
 from chakrakit.trace.model import EdgeForm, Trace
 from chakrakit.trace.placement import on_host
@@ -47,7 +55,8 @@ def makespan_interval(
         *_network(outcome, machine, rows, seconds),
         *_host(outcome, is_carried_recording(rung), rows, seconds),
     ]
-    whole = beside_host(interval_of(outcome.makespan_ps * _PS, parts, step), _host_seconds(outcome))
+    found = interval_of(outcome.makespan_ps * _PS, parts, step, _least_seconds(outcome, machine))
+    whole = beside_host(found, _host_seconds(outcome))
     if whole is None or not any(part.group == HOST_GROUP for part in parts):
         return whole
     return at_least(whole, _devices_alone(outcome, machine, rung))
@@ -127,14 +136,14 @@ def _kernels(
     outcome: Outcome, machine: Machine, rung: str, rows: I64, seconds: F64
 ) -> Iterator[Contribution]:
     device = machine.devices[0]
-    system = device.profile or device.name
+    system = _measured_system(device, rung)
     carried = "carried profile" if "carried" in rung else "measured profile"
     for c in range(outcome.classes.count):
         program, place = outcome.program(c), outcome.rows(c)
         mine = np.flatnonzero((rows >= place.start) & (rows < place.stop))
         mine = mine[program.kind[rows[mine] - place.start] == COMPUTE]
         mine = mine[np.isin(outcome.sources[rows[mine]], _PREDICTED)]
-        kind_of = KindsOfWork(program.trace)
+        kind_of, least = KindsOfWork(program.trace), _bounds(program.trace, machine)
         for row, spent in _alike(outcome, kind_of, rows[mine], seconds[mine], place.start):
             source = int(outcome.sources[row])
             local, whole = row - place.start, float(outcome.durations[row]) * _PS
@@ -144,7 +153,51 @@ def _kernels(
             beyond = source in (CostSource.EXTRAPOLATED, CostSource.SCALED)
             group = kernel_group(known, system, kind_of(local), whole, beyond)
             operation = f"{device.name}: {kind_of.operation(local, whole)}"
-            yield Contribution(group, operation, spent)
+            yield Contribution(group, operation, spent, spent * _share(float(least[local]), whole))
+
+
+def _share(least: float, whole: float) -> float:
+    """The share of a predicted time below which no data sheet lets it fall."""
+    return min(1.0, least / whole) if whole else 0.0
+
+
+def _measured_system(device: Device, rung: str) -> str:
+    """The name of a device by which its residuals are known: its profile's where that was made of its own.
+
+    A profile of a similar device says nothing of how far carrying from it is off.
+    """
+    if not device.profile or rung.startswith("measured profile"):
+        return device.profile or device.name
+    own = packaged_profile(device.profile).profile.device == device.name
+    return device.profile if own else device.name
+
+
+def _bounds(trace: Trace, machine: Machine) -> F64:
+    """By row, the seconds that its FLOPs and bytes take by the data sheet of the fastest device."""
+    bounds: F64 = np.minimum.reduce([_bounds_on(trace, device) for device in machine.devices])
+    return np.where(trace.has("unit"), 0.0, bounds) if "unit" in trace.column_names else bounds
+
+
+def _bounds_on(trace: Trace, device: Device) -> F64:
+    """Those at the peak rate and the full bandwidth of the memory."""
+    flops, moved = (trace.column(n, 0).astype(np.float64) for n in ("num_ops", "tensor_size"))
+    # Fused attention runs in 16 bits, whatever its type.
+    kinds, codes = dtypes_of(trace)
+    codes = np.where(typed_as(trace, "attention"), len(kinds), codes)
+    rates = np.array([device.peak_rate(kind) or np.inf for kind in (*kinds, "bf16")])
+    bounds: F64 = np.maximum(flops / rates[codes], moved / (device.memory_bandwidth or np.inf))
+    return bounds
+
+
+def _least_seconds(outcome: Outcome, machine: Machine) -> float:
+    """What the busiest device needs for its predicted work by the data sheet alone."""
+    longest = 0.0
+    for c in range(outcome.classes.count):
+        place, trace = outcome.rows(c), outcome.program(c).trace
+        predicted = np.isin(outcome.sources[place], _PREDICTED) & ~on_host(trace)
+        least = np.minimum(_bounds(trace, machine), outcome.durations[place] * _PS)
+        longest = max(longest, float(least[predicted].sum()))
+    return longest
 
 
 _PREDICTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE, CostSource.SCALED)
@@ -231,7 +284,18 @@ def _network(outcome: Outcome, machine: Machine, rows: I64, seconds: F64) -> Ite
         system = BETWEEN_NODES if group in wide or (far and collective == MESSAGE) else name
         whole = float(outcome.end[rows[i]] - outcome.start[rows[i]]) * _PS
         known = collective_group(system, collective, whole)
-        yield Contribution(known, f"{collective} {size}", float(seconds[i]))
+        spent, shape = float(seconds[i]), instances.shape[instance]
+        # A collective that later rows cover in part has done a part of its transfers by then.
+        least = max(0.0, _ideal(collective, size, shape) - (whole - spent))
+        yield Contribution(known, f"{collective} {size}", spent, least)
+
+
+def _ideal(collective: str, size: int, shape: GroupShape | None) -> float:
+    """Seconds of a collective at full bandwidth without latency; 0 for messages."""
+    if shape is None:
+        return 0.0
+    each = size if collective == "all-to-all" else data_bytes(collective, size, shape.n)
+    return ideal_seconds(collective, each, shape)
 
 
 def _groups_between_nodes(outcome: Outcome, node: Mapping[int, int]) -> set[str]:

@@ -39,6 +39,8 @@ from chakrakit.trace.sets import TraceSet
 
 Kernels = Literal["library", "engine", "fastest"]
 _SPELLINGS = {"alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": "all-gather"}
+_MOST_MEMBERS = 1 << 20
+"""As many devices as any machine here may have."""
 MOST_SIZES = 10_000
 """Rows of a table; on machines without a library each of them takes a simulation."""
 
@@ -56,6 +58,9 @@ class CollectiveRow(Result, msgspec.Struct, kw_only=True):
     terms_us: dict[str, float] | None = None
     """Of dispatch and combine: what they start with, and what the network between nodes, the links within one
     and the multiprocessors take, of which the longest decides."""
+    interval_us: tuple[float, float] | None = None
+    """Of the throughput kernels on more than two nodes, where clusters that are equal on two differ: what
+    full ports would take, and ports as slow as the slowest published."""
 
 
 class CollectiveTable(Result, msgspec.Struct, kw_only=True):
@@ -132,14 +137,17 @@ def parse_sizes(text: str) -> list[int]:
 
 def parse_members(text: str) -> int | list[int]:
     """The members of a text: `8` for eight devices from 0 on, or a list such as `0-3,8-11`."""
-    if text.strip().isdigit():
-        return int(text)
     try:
+        if text.strip().isdecimal():
+            return int(text)
         ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
     except ValueError:
         raise ConfigError(
-            f"members: {text!r}; write a number, or devices such as 0-3,8-11"
+            f"members: {text[:80]!r}; write a number, or devices such as 0-3,8-11"
         ) from None
+    devices = sum(max(0, span[-1] - span[0] + 1) for span in ends)
+    if devices > _MOST_MEMBERS:
+        raise ConfigError(f"members: {devices:,} devices; give at most {_MOST_MEMBERS:,}")
     return [d for span in ends for d in range(span[0], span[-1] + 1)]
 
 
@@ -270,6 +278,8 @@ def _expert_rows(
     if exchange is None:
         raise ConfigError(f"{collective} needs hidden, topk and experts")
     rows = [_expert_row(constants, collective, count, exchange, span) for count in tokens]
+    for row in rows:
+        row.interval_us = _interval(constants, row, exchange, span)
     return rows, _expert_notes(constants, rows, tokens, exchange, span)
 
 
@@ -287,6 +297,29 @@ def _expert_row(
     row = _row(collective, size, terms.seconds, "experts", kind, span.members)
     by_term = {name: seconds * 1e6 for name, seconds in terms._asdict().items()}
     return msgspec.structs.replace(row, terms_us=by_term)
+
+
+_SLOWEST_PORT = 12.5e9 * 3 / 4
+"""Bytes/s of a port of 400 Gb/s in the slowest cluster that DeepEP's users published (issue 493 of
+deepseek-ai/DeepEP): 12.5 GB/s on 4 nodes, counted with the quarter that stays in a token's own node."""
+
+
+def _interval(
+    constants: ExpertKernels, row: CollectiveRow, exchange: ExpertExchange, span: Span
+) -> tuple[float, float] | None:
+    """Microseconds between full ports and the slowest published ones; None where nothing differs so."""
+    if row.terms_us is None or exchange.low_latency or span.nodes <= _ALIKE_NODES:
+        return None
+    terms = row.terms_us
+    crowd = 1 + constants.crowd * (span.nodes - _ALIKE_NODES)
+    full = terms["network"] / crowd * constants.network_share
+    slow = max(terms["network"], full * span.port / min(span.port, _SLOWEST_PORT))
+    inside = max(terms["links"], terms["copying"])
+    return max(full, inside), terms["start"] + terms["filling"] + max(slow, inside)
+
+
+_ALIKE_NODES = 2
+"""On so many, all clusters that were published are alike; `crowd` counts the others."""
 
 
 def _expert_notes(
@@ -309,6 +342,10 @@ def _expert_notes(
             f"library.{name}.crowd {constants.crowd:g} stands for the slowest port of the cluster that was "
             f"measured; where all ports are as fast as on 2 nodes (crowd: 0) the last row takes "
             f"{even.time_us:.2f} us"
+        )
+    if rows[-1].interval_us is not None:
+        notes.append(
+            "the interval goes from full ports to those of the slowest cluster that was published (9.4 GB/s)"
         )
     return notes
 

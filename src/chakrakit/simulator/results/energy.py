@@ -10,6 +10,7 @@ import numpy as np
 from chakrakit.arrays import F64, I8, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import (
+    COMPUTED,
     PICO,
     Clocks,
     Costs,
@@ -25,6 +26,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import classes_of, coded
 from chakrakit.simulator.engine import COMM, COMPUTE, NativeSimulation, Outcome, SimulationOptions
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
@@ -40,10 +42,11 @@ its clock by less than the run is accurate."""
 
 @dataclass(frozen=True)
 class Energy:
-    """The energy of all devices: joules by class of work, and the lowest clock of any device."""
+    """The energy of all devices: joules by class of work, and the lowest and highest clock of any device."""
 
     by_class: dict[str, float]
     clock_mhz: float | None = None
+    highest_clock_mhz: float | None = None
 
     @property
     def joules(self) -> float:
@@ -106,6 +109,30 @@ def _phases(traces: TraceSet) -> set[str]:
     return {p for b in range(traces.body_count) for p in traces.body_at(b).texts("phase")[1]}
 
 
+def clock_notes(outcome: Outcome, machine: Machine, clocks: Clocks) -> list[str]:
+    """Says where clocks or a power limit that were asked for change nothing."""
+    if not clocks:
+        return []
+    used = sorted({int(machine.device_of[d]) for d in outcome.device_of.tolist()})
+    notes = clocks.cap_notes(machine.devices[i] for i in used)
+    if kept := _measured_share(outcome):
+        notes.append(
+            f"warning: {kept:.0%} of the devices' time was measured and keeps the clock it was measured at"
+        )
+    return notes
+
+
+def _measured_share(outcome: Outcome) -> float:
+    """The share of the devices' computing time that no clock changes."""
+    times = np.zeros(2)
+    for c, count in enumerate(np.bincount(outcome.classes.rank).tolist()):
+        program, rows = outcome.program(c), outcome.rows(c)
+        computes = (program.kind == COMPUTE) & ~on_host(program.trace)
+        computed = np.isin(outcome.sources[rows], COMPUTED)
+        times += count * np.bincount(computed, outcome.durations[rows] * computes, 2)
+    return float(times[0] / times.sum()) if times.sum() else 0.0
+
+
 def _limited(machine: Machine, clocks: Clocks) -> bool:
     """Whether any device has a power limit besides its locked clock."""
     return any(clocks.capped(device).power for device in machine.devices)
@@ -129,7 +156,7 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
     """The energy of the run; None where no device has a power limit."""
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     total: dict[str, float] = {}
-    clocks = []
+    draws: list[Draw | Draws] = []
     kinds: dict[int, Kinds] = {}
     for c, count in enumerate(copies.tolist()):
         device = limit.clocks.capped(class_device(outcome, machine, c))
@@ -140,10 +167,12 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
             kinds[id(program)] = coded(classes_of(program.trace))
         draw = limit.draw(program.trace, class_device(outcome, machine, c))
         joules_by_kind = joules_of(work, outcome.makespan_ps, device, draw, kinds[id(program)])
-        clocks += [draw.clock_mhz] if draw else []
+        draws += [draw] if draw else []
         for name, joules in joules_by_kind.items():
             total[name] = total.get(name, 0.0) + count * joules
-    return Energy(total, min(clocks, default=None)) if total else None
+    lowest = min((draw.clock_mhz for draw in draws), default=None)
+    highest = max((draw.highest_clock_mhz for draw in draws), default=None)
+    return Energy(total, lowest, highest) if total else None
 
 
 @dataclass(frozen=True)

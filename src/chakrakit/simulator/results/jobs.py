@@ -20,11 +20,12 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Bars, Facts, Result, counted
 from chakrakit.simulator.engine import SimulationOptions
-from chakrakit.simulator.results.simulation import Detail, Simulation, simulate
+from chakrakit.simulator.results.certainty import has_modelled_host
+from chakrakit.simulator.results.simulation import Detail, Simulation, hosted, simulate
 from chakrakit.trace.communication import Binding, Body, Groups, canonical_group
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import stored
-from chakrakit.trace.sets import GENERATED, Card, Footprint, Run, Times, TraceSet
+from chakrakit.trace.sets import CPU, RECORDED_DEVICE, Card, Footprint, Run, Times, TraceSet
 
 Devices = tuple[int, ...]
 """The device of each rank."""
@@ -223,10 +224,30 @@ def join_jobs(jobs: Mapping[str, TraceSet]) -> JoinedJobs:
             )
         bodies += [traces.reader_of(b) for b in range(traces.body_count)]
         first += len(traces)
-    tools = {traces.card.tool for traces in jobs.values()}
-    card = Card(tool=GENERATED) if tools == {GENERATED} else None
-    joined = TraceSet(bodies, bindings, Groups(groups), card)
+    joined = TraceSet(bodies, bindings, Groups(groups), _joint_card(jobs))
     return JoinedJobs(tuple(jobs), tuple(jobs.values()), tuple(firsts), joined)
+
+
+def _joint_card(jobs: Mapping[str, TraceSet]) -> Card:
+    """What decides how jobs are timed: their tool, the device that they were recorded on, a modelled host."""
+    cards = [traces.card for traces in jobs.values()]
+    tools = {card.tool for card in cards}
+    devices = {str(card.settings.get(RECORDED_DEVICE, "")) for card in cards}
+    recorded = sorted(devices - {""})
+    if len(recorded) > 1 or (recorded == [CPU] and "" in devices):
+        each = ", ".join(
+            f"{name} on {t.card.settings.get(RECORDED_DEVICE, 'none')}" for name, t in jobs.items()
+        )
+        raise ConfigError(
+            f"jobs were recorded on different devices ({each}), whose times cannot be carried to a machine "
+            "together; give each the machine's times first: "
+            "chakra transform JOB --pass 'recost{machine=NAME}' -o OUT"
+        )
+    return Card(
+        tool=tools.pop() if len(tools) == 1 else "",
+        settings={RECORDED_DEVICE: recorded[0]} if recorded else {},
+        passes=["launched"] if any(map(has_modelled_host, cards)) else [],
+    )
 
 
 def _uses(body: Trace) -> tuple[list[str], list[int]]:
@@ -371,6 +392,7 @@ def simulate_jobs(
     places = list(placement or place_jobs([len(t) for t in jobs.values()], loaded))
     check_places(places)
     shared = options or SimulationOptions()
+    jobs = {name: hosted(traces, shared.host) for name, traces in jobs.items()}
     firsts = np.cumsum([0, *(len(devices) for devices in places)]).tolist()
     shared.disturbance.check_ranks(range(firsts[-1]))
 
@@ -382,6 +404,7 @@ def simulate_jobs(
             placement=tuple(device for i in numbers for device in places[i]),
             disturbance=shared.disturbance.of(ranks),
             jobs=joined.first,
+            host=False,  # jobs have theirs already
         )
         return joined, simulate(joined.traces, loaded, compute=compute, options=job_options)
 

@@ -48,7 +48,8 @@ from chakrakit.simulator.engine import (
     straddling,
 )
 from chakrakit.simulator.results.certainty import has_modelled_host, host_share
-from chakrakit.simulator.results.energy import energy_of, run_within_limits
+from chakrakit.simulator.results.crowded_units import unit_notes
+from chakrakit.simulator.results.energy import clock_notes, energy_of, run_within_limits
 from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.power import power_table
 from chakrakit.simulator.results.summary import (
@@ -100,13 +101,18 @@ def split_fault(text: str) -> Fault:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
     if match["kind"] == "device":
         target = match["target"]
-        return Fault("device", int(target) if target.isdigit() else target, at, factor)
+        return Fault("device", _rank_or_name(target), at, factor)
     if match["kind"] == "store":
         return Fault("store", match["target"], at, factor)
-    ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]
+    ends = [_rank_or_name(e) for e in match["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
     return Fault("link", (ends[0], ends[1]), at, factor)
+
+
+def _rank_or_name(text: str) -> int | str:
+    """A rank; numbers that no rank has, and that Python may refuse to read, stay as they are written."""
+    return int(text) if text.isdecimal() and len(text) < 19 else text
 
 
 def read_network_model(path: str) -> Fixed:
@@ -384,7 +390,7 @@ def _scheduled(
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
-    traces = _hosted(traces, resolved.host)
+    traces = hosted(traces, resolved.host)
     if isinstance(unframed, Recosted) and unframed.recorded_on.name == CPU:
         traces = _computed_elsewhere(traces, loaded)
     try:
@@ -426,6 +432,8 @@ def simulate(
         summary.notes += [*_rate_notes(outcome, loaded), *_replaced_notes(traces, work)]
         summary.notes += _width_notes(traces)
     summary.notes += _class_notes(summary, resolved.network)
+    summary.notes += clock_notes(outcome, loaded, resolved.clocks)
+    summary.notes += unit_notes(outcome, loaded)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, done.limit)
 
@@ -483,7 +491,7 @@ _HAS_FRAMEWORK = (
 )
 
 
-def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:
+def hosted(traces: TraceSet, wanted: bool) -> TraceSet:
     """A captured program with the host that launches it; all others as they are."""
     return pass_class("launched")().apply(traces) if wanted and _captured(traces) else traces
 
@@ -642,12 +650,15 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
 
 
 def _device_facts(machine: Machine) -> dict[str, Any]:
-    """For the card of the run: memory of the smallest device, roof of the only kind, devices of a preset."""
+    """For the card of the run: names, least memory, roof of the only kind of device, devices of a preset."""
     least = min(int(device.memory) for device in machine.devices)
-    memory = {"device_memory_bytes": least} if least else {}
-    return (
-        memory | _roof(machine) | ({"machine_devices": machine.size} if machine.is_preset else {})
-    )
+    names = " and ".join(dict.fromkeys(device.name for device in machine.devices if device.name))
+    return {
+        **({"device": names} if names else {}),
+        **({"device_memory_bytes": least} if least else {}),
+        **_roof(machine),
+        **({"machine_devices": machine.size} if machine.is_preset else {}),
+    }
 
 
 def _roof(machine: Machine) -> dict[str, Any]:

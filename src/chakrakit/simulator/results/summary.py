@@ -16,7 +16,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
-from chakrakit.operators import computes
+from chakrakit.operators import computed_again, computes
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import (
@@ -31,7 +31,7 @@ from chakrakit.simulator.engine import (
 from chakrakit.simulator.results.certainty import has_modelled_host, makespan_interval
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
-from chakrakit.trace.model import RECOMPUTED, Trace
+from chakrakit.trace.model import RECOMPUTED, EdgeKind, Trace
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import (
     DEVICE_TIER,
@@ -158,6 +158,7 @@ class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
     members: int
     size: int
     count: int
+    """Over all ranks: each one counts once, whether its members were simulated or folded."""
     mean_ns: float
     wait_ns: float
     """From the first arrival to the last, on average."""
@@ -197,11 +198,13 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     energy_by_class: dict[str, float] = {}
     """Joules by class of work; `idle` is the energy while devices do nothing."""
     facility_joules: float | None = None
-    """The energy with the servers and the building included."""
+    """The energy with the building and the devices' share of their servers: 1 of 8 devices has an eighth."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
     clock_mhz: float | None = None
     """The lowest clock of a device within its power limit; None without power constants."""
+    highest_clock_mhz: float | None = None
+    """The highest one: more than `clock_mhz` where phases or devices differ in theirs."""
     tokens_per_s: float | None = None
     """Tokens per second of all ranks together; None where the card does not give the tokens of a step."""
     price: float | None = None
@@ -431,7 +434,7 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
         idle_ns=(finish - busy) / PS_PER_NS,
         peak_bytes=memory.peak_bytes if memory else 0,
         flops=float(flops.sum()),
-        recomputed_flops=float(flops[_in_phase(program.trace, RECOMPUTED)].sum()),
+        recomputed_flops=_recomputed(program.trace, flops),
     )
     return summary, memory
 
@@ -440,6 +443,17 @@ def _on_host(trace: Trace) -> Mask:
     """Rows of operators that compute on a host."""
     codes, names = trace.texts("name")
     return np.array([bool(computes(name or "")) for name in names] or [False])[codes]
+
+
+def _recomputed(trace: Trace, flops: I64) -> float:
+    """FLOPs that the model does not have: of the phase of recomputation, and of attention's backward."""
+    again = _in_phase(trace, RECOMPUTED)
+    codes, names = trace.texts("name")
+    share = np.array([computed_again(name or "") for name in names] or [0.0])[codes]
+    launch = trace.edges.where(trace.edges.kind == EdgeKind.LAUNCH)
+    operator = trace.parent[launch.src]  # a launch is a call of the runtime inside an operator
+    share[launch.dst] = np.where(operator >= 0, share[operator], share[launch.src])
+    return float(flops[again].sum() + (flops * share)[~again].sum())
 
 
 def _in_phase(trace: Trace, phase: str) -> Mask:
@@ -483,13 +497,17 @@ def _energy(
     """The devices' energy, and that of the site with its carbon."""
     if energy is None or not makespan:
         return {}
-    device_figures = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
+    device_figures = {
+        "energy_joules": energy.joules,
+        "energy_by_class": energy.by_class,
+        "clock_mhz": energy.clock_mhz,
+        "highest_clock_mhz": energy.highest_clock_mhz,
+    }
     if machine.site is None:
-        return {**device_figures, "clock_mhz": energy.clock_mhz}
+        return device_figures
     facility = machine.site.facility_joules(energy.joules, devices, makespan * 1e-9)
     carbon = machine.site.carbon_kg(facility)
-    site_figures = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
-    return {**device_figures, **site_figures}
+    return {**device_figures, "facility_joules": facility, "carbon_kg": carbon}
 
 
 def _tokens(outcome: Outcome) -> int:
@@ -511,7 +529,7 @@ def _tokens(outcome: Outcome) -> int:
 
 _TOO_MUCH = (
     "no MFU: the operations do {:.1f} times what the bf16 peak of {} allows in the step; their times "
-    "were measured on a faster device, or the work is in a narrower type"
+    "were measured on a faster device, or the work is in a narrower type or on units of higher rates"
 )
 
 
@@ -519,6 +537,7 @@ def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
     """Collectives by kind, size and group size, with achieved and ideal bandwidth."""
     numbers_by_kind: dict[tuple[str, str, int, int], list[int]] = {}
     instances = outcome.instances
+    callers = _callers(outcome)
     for i, (kind, _, _) in enumerate(instances.what):
         if i in instances.served:
             continue
@@ -528,14 +547,26 @@ def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
             (kind, instances.algorithm[i], members, instances.size[i]), []
         ).append(i)
     return [
-        _collective(outcome, key, np.array(numbers)) for key, numbers in numbers_by_kind.items()
+        _collective(outcome, key, np.array(numbers), int(callers[numbers].sum()))
+        for key, numbers in numbers_by_kind.items()
     ]
 
 
+def _callers(outcome: Outcome) -> I64:
+    """By simulated instance, the ranks that take part in it and in those that are folded into it."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    of_row = outcome.instances.of_row
+    copies_of_row = np.repeat(copies, np.diff(outcome.offset))
+    calls = of_row >= 0
+    sums = np.bincount(of_row[calls], copies_of_row[calls], len(outcome.instances.what))
+    return sums.astype(np.int64)
+
+
 def _collective(
-    outcome: Outcome, key: tuple[str, str, int, int], numbers: Any
+    outcome: Outcome, key: tuple[str, str, int, int], numbers: Any, callers: int
 ) -> CollectiveSummary:
     kind, algorithm, members, size = key
+    each_calls = 1 if kind in ONE_SIDED else members
     took = float((outcome.ended[numbers] - outcome.began[numbers]).mean()) / PS_PER_NS
     total = size if kind in (MESSAGE, *ONE_SIDED) else data_bytes(kind, size, members)
     shape = outcome.instances.shape[int(numbers[0])]
@@ -547,7 +578,7 @@ def _collective(
         algorithm=algorithm,
         members=members,
         size=size,
-        count=len(numbers),
+        count=max(1, round(callers / each_calls)),
         mean_ns=took,
         wait_ns=_wait(outcome, numbers),
         gb_per_s=moved / took if took else 0.0,
