@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from chakrakit.campaigns import history_run
-from chakrakit.campaigns.recorded import HistoryRecorder
+from chakrakit.campaigns.history import JobHistory
+from chakrakit.campaigns.recorded import HistoryRecorder, _coarse
 from chakrakit.errors import ConfigError
 
 
@@ -58,6 +59,56 @@ def test_nodes_that_never_failed_share_one_trace(failed):
     assert failed.card.measured["failures"] == 1
     assert failed.card.settings["checkpoint_interval_steps"] == 60
     assert failed.counters["progress"].to_pylist()[-1] == {"time": 19_800 * 10**9, "steps": 180}
+
+
+def test_checkpoints_stand_between_the_steps_that_they_save(job):
+    """Three checkpoints of 20 s between four times 100 steps of 8 s; none follows the last step."""
+    run = history_run(
+        job(
+            step_seconds="8",
+            steps="400",
+            cluster="{nodes: 2}",
+            failures="{node_mtbf_hours: 1.0e+12}",
+            checkpoint="{interval_steps: 100, seconds: 20}",
+        )
+    )
+    starts = [i * 820.0 for i in range(4)]
+    steps = [("train", start, start + 800) for start in starts]
+    saved = [("checkpoint", start + 800, start + 820) for start in starts[:3]]
+    assert rows(run.trace(0), 0) == sorted([*steps, *saved], key=lambda piece: piece[1])
+
+
+def test_what_a_history_shows_is_what_its_campaign_counts(job):
+    """Checkpoints that a failure undid are lost with their steps, on the timeline as in the count."""
+    made = job(
+        step_seconds="60",
+        steps="20000",
+        cluster="{nodes: 8, spares: 2, repair_hours: 2}",
+        failures="{node_mtbf_hours: 200}",
+        checkpoint="""{policy: tiered, tiers: [
+          {interval_steps: 10, seconds: 30, survives: process},
+          {interval_steps: 50, seconds: 90}]}""",
+    )
+    outcome = JobHistory(made.plan, "0/0").run()
+    assert outcome.restarts > 5
+    spent: dict[str, float] = {}
+    for name, start, end in rows(history_run(made).trace(0), 0):
+        spent[name] = spent.get(name, 0.0) + end - start
+    assert spent["train"] == pytest.approx(outcome.useful)
+    assert spent["checkpoint"] == pytest.approx(outcome.checkpoint)
+    assert spent["lost steps"] == pytest.approx(outcome.rework)
+
+
+def test_a_history_of_many_checkpoints_is_drawn_coarsely_and_keeps_its_sums():
+    stages = [("train", 0.0, 9.0), ("checkpoint", 9.0, 10.0), ("train", 10.0, 19.0)]
+    stages += [("checkpoint", 19.0, 21.0), ("restart", 21.0, 25.0), ("train", 25.0, 30.0)]
+    assert _coarse(stages, 6) == stages
+    assert _coarse(stages, 2) == [
+        ("train", 0.0, 18.0),
+        ("checkpoint", 18.0, 21.0),
+        ("restart", 21.0, 25.0),
+        ("train", 25.0, 30.0),
+    ]
 
 
 def test_a_loss_longer_than_a_stretch_of_training_reaches_into_the_one_before():

@@ -158,7 +158,7 @@ def test_engines_that_are_listed_one_by_one_cost_what_one_entry_does(
     )
     cost = ModelledSteps.cost
     monkeypatch.setattr(
-        ModelledSteps, "cost", lambda steps, whole: timed.append(steps) or cost(steps, whole)
+        ModelledSteps, "cost", lambda steps, **how: timed.append(steps) or cost(steps, **how)
     )
     entry = "{{model: llama-3.1-8b, machine: dgx-h100, kv_blocks: {}, compute: {}}}"
     entries = [entry.format(500 + i % 5, ("roofline", "auto")[i % 2]) for i in range(40)]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import chakrakit as ck
 from chakrakit.serving.requests import read_requests, requests_from
 from fuzz.formats.serving import SERVING
-from support.commands import data
-from support.damaged import outcomes, printed
-from support.kept_results import compare
+from support.commands import chakra, data
+from support.damaged import compare_outcomes, damages, printed
+from support.kept_results import checksums, compare, of_set
 
 STREAM = "poisson{rate=4,n=60,prompt=600,output=40}"
 SETTINGS = {
@@ -42,6 +44,54 @@ def test_kept_figures_of_served_streams(name: str) -> None:
     compare(f"served-{name.replace(' ', '-')}", data(*words))
 
 
+STREAMS = {
+    "turns": "poisson{rate=9,n=50,turns=3,think=1,prefix=128,prefixes=3,prompt=lognormal:300:1,output=30}",
+    "bursts": "bursts{rate=6,size=7,n=50,prompt=lognormal:900:1,output=lognormal:60:1}",
+    "priorities": "poisson{rate=30,n=60,priorities=3,prompt=lognormal:300:1,output=lognormal:20:0.5}",
+    "closed": "closed{concurrency=6,think=0.2,n=40,prompt=uniform:50:4000,output=uniform:1:80}",
+    "crowd": "gamma{rate=80,cv=3,n=90,prompt=2500,output=200}",
+}
+MORE = {
+    "one": (),
+    "small cache": ("--kv-blocks", 900),
+    "levels": ("--slo", "ttft=300,tpot=25,e2e=4000", "--first", 40),
+    "prefix router": ("--replicas", 3, "--router", "prefix"),
+    "turn router": ("--replicas", 2, "--router", "turn", "--spread", 0.2),
+    "apart": ("--prefill", 2, "--decode", 1, "--decode-tp", 2),
+    "trtllm": ("--engine", "trtllm", "--tp", 2),
+    "scaled": ("--rate-scale", 1.7, "--prompt-scale", 0.6, "--output-scale", 2, "--seed", 3),
+    "eight bits": ("--quantization", "fp8", "--clock", 1300),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n != "turns" else ()) for n in STREAMS]
+)
+def test_kept_figures_of_many_streams(name: str, tmp_path: Path) -> None:
+    """Streams of unlike requests under settings that make them wait; with the Run that is written."""
+    figures = {}
+    for setting, options in MORE.items():
+        words = (
+            "serve",
+            "--model",
+            "llama3.1-8b",
+            "--machine",
+            "dgx-h100",
+            "--requests",
+            STREAMS[name],
+        )
+        run = tmp_path / setting
+        done = chakra(*words, *options, "-o", run, "--json")
+        if done.exit_code != 0:
+            figures[setting] = done.stderr
+            continue
+        written = ck.read(run)
+        counters = {n: table.to_pydict() for n, table in written.counters.items()}
+        result = {k: v for k, v in json.loads(done.stdout).items() if k != "output"}
+        figures[setting] = [result, of_set(written), counters]
+    compare(f"streamed-{name}", checksums(figures))
+
+
 PROCESSES = [
     "poisson{rate=3,turns=3,think=2,prefix=64,prefixes=3}",
     "poisson{rate=3,priorities=3,prompt=lognormal:300:1,output=lognormal:20:0.5}",
@@ -67,10 +117,11 @@ def test_kept_requests_of_processes(tmp_path: Path) -> None:
     compare("requests-of-processes", figures)
 
 
+@damages(30, 100)
 @pytest.mark.parametrize("name", [f.name for f in SERVING if f.name.startswith("requests-")])
-def test_kept_outcomes_of_damaged_requests(name: str, tmp_path: Path) -> None:
+def test_kept_outcomes_of_damaged_requests(name: str, numbers: range, tmp_path: Path) -> None:
     """What each tool's file of requests is read as, and what is said to those that were damaged."""
-    compare(f"damaged-{name}", outcomes(name, tmp_path, _requests, 30))
+    compare_outcomes(name, tmp_path, _requests, numbers)
 
 
 def _requests(folder: Path) -> object:
@@ -84,8 +135,9 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
+@damages(8, 80)
 @pytest.mark.parametrize("file", ["cluster", "service"])
-def test_kept_outcomes_of_damaged_clusters(file: str, tmp_path: Path) -> None:
+def test_kept_outcomes_of_damaged_clusters(file: str, numbers: range, tmp_path: Path) -> None:
     """How clusters in a file serve two requests, and what is said to damaged files."""
     command = f"serve --cluster {{in}}/{file}.yaml --requests closed{{n=2,prompt=100,output=3}}"
-    compare(f"damaged-{file}", outcomes("cluster", tmp_path, printed(command), 8))
+    compare_outcomes("cluster", tmp_path, printed(command), numbers, kept_as=file)

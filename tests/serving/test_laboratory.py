@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +49,24 @@ def test_a_source_makes_requests_of_what_has_ended() -> None:
     assert source.seen == [(0, None), (2, "again"), (1, None), (3, "again")]
     assert len(done.stream) == 4
     assert (done.requests["arrival"] * 1e-12).tolist() == pytest.approx([0.0, 1.0, 0.53, 1.53])
+
+
+class Branches:
+    """The first request is followed by three, all at once."""
+
+    def __init__(self) -> None:
+        self.tags: dict[int, Any] = {}
+
+    def next(self, now_s: float, finished: Sequence[Any]) -> list[Any]:
+        self.tags |= {one.number: one.tag for one in finished}
+        first = [one for one in finished if one.number == 0]
+        return [Request(prompt=8, output=3, tag=tag) for _ in first for tag in ("a", "b", "c")]
+
+
+def test_requests_that_are_made_at_once_come_back_with_their_own_tags() -> None:
+    source = Branches()
+    run(Setup(stream_of([0.0], [8], [3]), [pool(cost=constant(0.01))], source=source))
+    assert source.tags == {0: None, 1: "a", 2: "b", 3: "c"}
 
 
 def test_a_source_of_something_else_is_refused() -> None:
@@ -112,6 +131,14 @@ def test_a_change_of_shape_moves_what_devices_lack() -> None:
     weights = fleet.sessions[0].operators(1).weight_bytes
     rate = weights / 2 / fleet.open_seconds(0, 0)
     assert 0.6 * 450e9 < rate <= 450e9
+
+
+def test_weights_of_another_model_come_from_the_store_to_all_devices_side_by_side() -> None:
+    """Two devices each read their own half."""
+    other = replace(LARGE, model="qwen3-14b")
+    fleet = Fleet(specs=[SMALL, other], stream=together(4, 100, 4))
+    half = fleet.sessions[1].operators(2).weight_bytes
+    assert fleet.open_seconds(2, 0) == pytest.approx(half / (fleet.store_gbps * 1e9))
 
 
 class Both:

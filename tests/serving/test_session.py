@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -153,3 +154,35 @@ def test_disaggregated_pools_move_every_cache() -> None:
     shortest = (done.moves["end"] - done.moves["start"]).min() * 1e-12
     assert shortest == pytest.approx(expected, rel=1e-6)
     assert setup.handover_seconds_per_token >= 131072 / 450e9
+
+
+def test_figures_per_output_token_are_absent_where_no_request_has_a_second_one():
+    result = ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=4,n=3,prompt=99,output=1}")
+    assert result.tpot_ms is None
+    assert result.itl_ms is None
+    assert result.ttft_ms.mean == result.e2e_ms.mean > 0
+    assert '"tpot_ms":null' in msgspec.json.encode(result).decode()
+
+
+@pytest.mark.parametrize(("prompt", "said"), [(2000, False), (2040, True)])
+def test_requests_that_are_longer_than_the_model_takes_are_named(prompt, said):
+    """GPT-3 has a table of 2,048 positions."""
+    stream = f"poisson{{rate=4,n=3,prompt={prompt},output=16}}"
+    notes = ck.serve("gpt3-125m", "dgx-h100", stream).notes
+    text = "warning: 3 of 3 requests are longer than the 2,048 tokens"
+    assert any(note.startswith(text) for note in notes) == said
+
+
+@pytest.mark.parametrize(
+    ("tokens", "drafts", "said"),
+    [(1152, 3, True), (1152, 1, False), (2048, 3, False)],
+    ids=["room for 32 that draft", "room for 64", "a larger step"],
+)
+def test_prompts_that_wait_for_room_beside_drafts_are_said(tokens, drafts, said) -> None:
+    """64 requests of 1,024 tokens: with three drafts each step decodes up to 256 tokens beside a prompt."""
+    engine = (
+        f"trtllm{{enable_chunked_prefill=false,max_num_tokens={tokens},max_draft_len={drafts}}}"
+    )
+    requests = "closed{concurrency=64,n=128,prompt=1024,output=32}"
+    notes = ck.serve("llama-3.1-8b", "dgx-h100", requests, engine).notes
+    assert any("prompts wait until some end" in note for note in notes) == said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Annotated, ClassVar, Literal
 
@@ -103,6 +104,15 @@ class Cadence:
         if since <= run:
             return count, since / step, 0.0
         return count, float(self.every), since - run
+
+    def stops(self, begin: float, end: float, step: float) -> Iterator[tuple[float, float]]:
+        """When the job stops for checkpoints between two moments of the clock; the last may be cut."""
+        count = self.complete(begin, step)
+        while (start := self.at(count, step) + self.every * step) < end:
+            count += 1
+            stop = self.at(count, step)
+            if stop > max(start, begin):
+                yield max(start, begin), min(stop, end)
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,6 +86,9 @@ class Watcher(Protocol):
     def stage(self, kind: str, start: float, end: float, steps: float) -> None:
         """The job was in a stage; `done` steps at its end."""
 
+    def checkpoint(self, start: float, end: float) -> None:
+        """The job stood for a checkpoint while it was in the stage of running."""
+
     def rolled_back(self, time: float, seconds: float) -> None:
         """What the job did in the last `seconds` is lost."""
 
@@ -183,6 +186,8 @@ class JobHistory:
         count, steps, stall = cadence.position(self._clock, self._step)
         part = steps - math.floor(steps)
         self.outcome.rework += part * self.plan.step_seconds
+        if self._watcher:
+            self._watcher.rolled_back(self._now, part * self._step)
         self._clock = cadence.at(count, self._step) + math.floor(steps) * self._step + stall
         self._restore = 0.0
 
@@ -282,7 +287,11 @@ class JobHistory:
 
     def _advance(self, time: float) -> None:
         if self._stage == RUN:
-            self._clock += time - self._now
+            clock, self._clock = self._clock, self._clock + (time - self._now)
+            if self._watcher:
+                ahead = self._now - clock
+                for start, end in self.plan.cadence.stops(clock, self._clock, self._step):
+                    self._watcher.checkpoint(start + ahead, end + ahead)
         self._now = time
 
     def _expect(self) -> None:

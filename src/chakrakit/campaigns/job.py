@@ -673,4 +673,8 @@ def _notes(text: JobText, plan: CampaignPlan) -> list[str]:
             notes.append("cluster.repair_hours taken as 0: failed nodes are spares again at once")
     if plan.logged and plan.steps and plan.logged[-1].time < plan.steps * plan.step_seconds:
         notes.append("the failure log ends before the job does; nothing fails after it")
+    if text.costs.node_watts is not None and text.costs.idle_node_watts is None:
+        notes.append(
+            "costs.idle_node_watts taken as node_watts: spares, and nodes while the job is down"
+        )
     return notes

@@ -194,7 +194,7 @@ class JobText(_Part, frozen=True, kw_only=True):
     """A path to traces, or model, plan and step as for `chakra generate`."""
     machine: str | None = None
     compute: str | None = None
-    """How `chakra simulate` times operations; by default `measured` for traces, `roofline` for a model."""
+    """How `chakra simulate` times operations; by default `measured` for traces, `auto` for a model."""
     run: str | None = None
     """A Run whose step is taken."""
     steps: Count | None = None

@@ -45,6 +45,10 @@ class HistoryRecorder:
         if end > start:
             self.job.append(("train" if kind == "run" else kind, start, end))
 
+    def checkpoint(self, start: float, end: float) -> None:
+        """The job stood for a checkpoint."""
+        self.job.append(("checkpoint", start, end))
+
     def rolled_back(self, time: float, seconds: float) -> None:
         """What the job did in the last `seconds` is lost."""
         begin = time - seconds
@@ -66,7 +70,7 @@ def history_run(job: CampaignJob, number: int = 0, seed: int = 0) -> Run:
             f"history {number} takes {outcome.seconds / DAY:,.0f} days; a timeline in nanoseconds holds "
             f"{(1 << 63) / NS / DAY:,.0f}: check repair and restart times, or leave out the timeline"
         )
-    stages = _with_losses(recorder.job)
+    stages = _coarse(_one_at_a_time(recorder.job), MOST_ROWS // (1 + len(recorder.nodes)))
     full = len(stages) * (1 + len(recorder.nodes)) <= MOST_ROWS
     bodies = [_trace(stages, [("in service", 0.0, outcome.seconds)])]
     bindings = {slot: Binding(0) for slot in range(plan.nodes)}
@@ -129,20 +133,62 @@ def _telemetry(
     return {"telemetry": seen.series(first), "incidents": seen.labels(first)}
 
 
-def _with_losses(pieces: list[Piece]) -> list[Piece]:
-    """Stretches of training in order of time, each cut where what follows was lost."""
-    losses = [piece for piece in pieces if piece[0] == "lost steps"]
-    out = [piece for piece in pieces if piece[0] != "train"]
-    begins = np.array([begin for _, begin, _ in losses], np.float64)
-    ends = np.array([end for _, _, end in losses], np.float64)
-    for _, start, end in (piece for piece in pieces if piece[0] == "train"):
+def _one_at_a_time(pieces: list[Piece]) -> list[Piece]:
+    """What the job did in order of time: training outside of checkpoints, neither where steps were lost."""
+    kinds: dict[str, list[Piece]] = {"lost steps": [], "checkpoint": [], "train": [], "": []}
+    for piece in pieces:
+        kinds[piece[0] if piece[0] in kinds else ""].append(piece)
+    lost, others = kinds["lost steps"], kinds[""]
+    checkpoints = _without(kinds["checkpoint"], lost)
+    train = _without(_without(kinds["train"], lost), checkpoints)
+    return sorted([*lost, *others, *checkpoints, *train], key=lambda piece: (piece[1], piece[2]))
+
+
+def _without(pieces: list[Piece], others: list[Piece]) -> list[Piece]:
+    """Pieces without what others cover."""
+    out = []
+    others = sorted(others, key=lambda piece: piece[1])
+    begins = np.array([begin for _, begin, _ in others], np.float64)
+    ends = np.array([end for _, _, end in others], np.float64)
+    for name, start, end in pieces:
         for i in np.flatnonzero((ends > start) & (begins < end)).tolist():
             if begins[i] > start:
-                out.append(("train", start, float(begins[i])))
+                out.append((name, start, float(begins[i])))
             start = max(start, float(ends[i]))
         if end > start:
-            out.append(("train", start, end))
-    return sorted(out, key=lambda piece: (piece[1], piece[2]))
+            out.append((name, start, end))
+    return out
+
+
+def _coarse(stages: list[Piece], most: int) -> list[Piece]:
+    """At most about so many stages: steps and checkpoints that follow each other are drawn as one of each."""
+    if len(stages) <= most:
+        return stages
+    together = 2 * -(-len(stages) // max(most, 1))
+    out: list[Piece] = []
+    for begin in range(0, len(stages), together):
+        run: list[Piece] = []
+        for piece in stages[begin : begin + together]:
+            if piece[0] in _RUNNING and (not run or run[-1][2] == piece[1]):
+                run.append(piece)
+                continue
+            out += _as_two(run)
+            run = [piece] if piece[0] in _RUNNING else []
+            out += [piece] if piece[0] not in _RUNNING else []
+        out += _as_two(run)
+    return out
+
+
+_RUNNING = ("train", "checkpoint")
+
+
+def _as_two(run: list[Piece]) -> list[Piece]:
+    """A run of steps and checkpoints without a break: all its steps, then all its checkpoints."""
+    if len(run) < 3:
+        return run
+    border = run[0][1] + sum(end - start for name, start, end in run if name == "train")
+    end = run[-1][2]
+    return [("train", run[0][1], border), *([("checkpoint", border, end)] if end > border else [])]
 
 
 def _in_service(pieces: list[Piece], end: float) -> list[Piece]:

@@ -154,7 +154,7 @@ def _simulated(text: JobText, folder: Path) -> StepTimes:
     beside = folder / name
     name = str(beside) if beside.is_file() else name
     machine = load_machine(name)
-    compute = text.compute or ("roofline" if described else "measured")
+    compute = text.compute or ("auto" if described else "measured")
     summary = simulate(traces, machine, compute=compute).summary
     seconds = _positive(summary.makespan_ns * 1e-9)
     low_high = summary.interval_ns

@@ -17,6 +17,13 @@ from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, writ
 from chakrakit.serving.serve import serve
 from chakrakit.serving.service import Service
 from chakrakit.serving.session import STREAM_CHANGES, ServingSession, serving_of
+from chakrakit.serving.steadiness import (
+    is_open,
+    most_requests_per_s,
+    requests_per_s,
+    served_on,
+    smallest_alike,
+)
 
 __all__ = [
     "STREAM_CHANGES",
@@ -45,9 +52,14 @@ __all__ = [
     "Source",
     "batch_limits",
     "hooks_of",
+    "is_open",
+    "most_requests_per_s",
     "policy_from",
+    "requests_per_s",
     "run",
     "serve",
+    "served_on",
     "serving_of",
+    "smallest_alike",
     "write_run",
 ]

@@ -15,6 +15,9 @@ import msgspec
 
 from chakrakit.machines.device import Device
 
+FITTED_TO = "fitted to published runs"
+"""What the source of step times says where constants of an engine are used."""
+
 
 class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Shares of the device's rates for products, experts and attention; times of the engine itself."""
@@ -112,17 +115,14 @@ def _fitted_devices() -> dict[str, _Measured]:
 
 
 def constants_of(device: Device, engine: str) -> Fitted | None:
-    """The constants of an engine on a device, or on the nearest one; None where nobody fitted the engine.
-
-    They are carried to devices that have a profile: of others nothing but a data sheet is known.
-    """
+    """The constants of an engine on a device, or on the nearest one; None where nobody fitted the engine."""
     known = {n: d for n, d in _fitted_devices().items() if engine in d.engines}
     if device.name in known:
         name = device.name
-    elif known and device.profile:
-        name = min(known, key=lambda n: _distance(known[n], device))
     else:
-        return None
+        name = min(known, key=lambda n: _distance(known[n], device), default="")
+        if not name or _distance(known[name], device) == math.inf:
+            return None
     return msgspec.structs.replace(known[name].engines[engine], device=name)
 
 

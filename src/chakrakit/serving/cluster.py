@@ -149,6 +149,14 @@ class ServingOutcome:
     openings: Columns = field(default_factory=dict)
     """Engines that took over devices of others: when, for how long, with how many tokens of caches."""
 
+    @property
+    def most_under_way(self) -> int:
+        """The most requests that had come and not ended at one time."""
+        times = (self.requests[name] for name in ("arrival", "finish"))
+        came, ended = (np.sort(t[t >= 0]) for t in times)
+        there = np.arange(1, len(came) + 1) - np.searchsorted(ended, came, side="right")
+        return int(there.max(initial=0))
+
 
 def run(setup: Setup) -> ServingOutcome:
     """Serves the stream to its end."""
@@ -321,6 +329,13 @@ _NONE = np.zeros(0, np.int64)
 
 
 def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
+    if max(pool.engines, pool.ranks) > MOST_ENGINES:
+        raise ConfigError(
+            f"{pool.engines:,} engines with {pool.ranks:,} data-parallel ranks each; {MOST_ENGINES:,} of "
+            "either are the most"
+        )
+    if not 0 <= setup.seed < 1 << 63:
+        raise ConfigError(f"seed {str(setup.seed)[:40]}; give a number of 63 bits, 0 or more")
     core_pool = core.ServingPool(
         role=core.ServingRole[pool.role],
         engines=pool.engines,

@@ -104,6 +104,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request's priority decides its place in the queue."""
     cache_dtype: str = ""
     """Element type of the cache; by default the model's."""
+    sorted_sampling: bool = False
+    """Whether tokens are drawn from sorted logits (top-k, top-p) instead of taking the largest."""
 
     def check(self) -> None:
         """Raises an error where an option is out of range."""
@@ -251,11 +253,16 @@ class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_speculative_tokens: int = 0
     max_loras: int = 0
     max_lora_rank: int = 16
+    sampling: Literal["greedy", "sorted"] = "greedy"
+    """`sorted` for requests with top-k or top-p by its own sampler, `greedy` also for FlashInfer's, which
+    takes little; the server takes both limits from a model's `generation_config.json` where requests have
+    none."""
 
     def options(self) -> EngineOptions:
         """In the simulator's terms."""
         return EngineOptions(
             name="vllm",
+            sorted_sampling=self.sampling == "sorted",
             block_size=self.block_size,
             num_blocks=self.num_gpu_blocks_override,
             token_budget=self.max_num_batched_tokens,

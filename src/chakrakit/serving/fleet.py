@@ -335,9 +335,9 @@ class Fleet:
         operators = session.operators(shape.spec.tp)
         others = [o for o in self.shapes if o is not shape and o.overlaps(shape)]
         alike = [o for o in others if decoder_named(o.spec.model).name == session.model.name]
-        weights = operators.weight_bytes * shape.spec.size
         if not alike:
-            return weights / shape.spec.size / (self.store_gbps * 1e9)
+            return operators.weight_bytes / (self.store_gbps * 1e9)
+        weights = operators.weight_bytes * shape.spec.size
         caches = operators.cache_bytes_per_token(session.request_tokens) * shape.spec.tp * tokens
         moved = shape.missing(alike) * weights + shape.missing(alike, spread=True) * caches
         if not moved or session.machine.size < 2:

@@ -45,7 +45,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.weights / 1e9:.1f} GB of weights, {self.activations / 1e9:.1f} GB of activations and "
             f"{self.reserve / 1e9:.1f} GB of reserves"
         )
-        tokens = f"{self.cache_bytes / self.bytes_per_token:,.0f} tokens of {self.bytes_per_token:,} bytes"
+        tokens = f"{self.tokens:,} tokens of {self.bytes_per_token:,} bytes in blocks of {self.block_size}"
         return f"{parts} is {self.cache_bytes / 1e9:.1f} GB, or {tokens}"
 
     @property

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, PICO, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
-from chakrakit.serving.calibration import Fitted, Region, constants_of
+from chakrakit.serving.calibration import FITTED_TO, Fitted, Region, constants_of
 from chakrakit.serving.cluster import (
     PoolSetup,
     Role,
@@ -134,6 +135,11 @@ class ServingSession:
                 raise ConfigError(
                     "--clock and --power-cap change computed times; leave out --layers, which are measured"
                 )
+            if self.engine.sorted_sampling:
+                raise ConfigError(
+                    "sampling=sorted adds computed times; leave it out with --layers, whose measured sampler "
+                    "is as it was"
+                )
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
         own_all_reduce = (
             self.engine.name != "transformers"
@@ -142,7 +148,9 @@ class ServingSession:
         steps = ModelledSteps(
             operators, self.machine, self.compute, constants, own_all_reduce, clock_share
         )
-        cost = steps.cost(whole=self.engine.padding is not None)
+        cost = steps.cost(
+            whole=self.engine.padding is not None, sorted_sampling=self.engine.sorted_sampling
+        )
         return replace(cost, about=self._rung(cost.about))
 
     @cached_property
@@ -160,7 +168,7 @@ class ServingSession:
             "" if self.fitted.device == self.device.name else f", carried from {self.fitted.device}"
         )
         return (
-            f"data sheet of {self.device.name} at the shares fitted to published runs of "
+            f"data sheet of {self.device.name} at the shares {FITTED_TO} of "
             f"{self.engine.name}{carried}"
         )
 
@@ -190,6 +198,22 @@ class ServingSession:
         return (
             f"step times leave what the constants of {self.engine.name} were fitted on: "
             + "; ".join(beyond),
+        )
+
+    def _held_back(self, outcome: ServingOutcome) -> tuple[str, ...]:
+        """A warning where whole prompts find no room in steps beside the requests that decode."""
+        engine = self.engine
+        if engine.chunked or engine.discipline == "prefill_alone" or not len(outcome.stream):
+            return ()
+        longest = int(outcome.stream.prompt.max())
+        room = (engine.token_budget - longest) // (1 + engine.drafts)
+        there = -(-outcome.most_under_way // max(1, len(outcome.totals)))
+        if room >= min(there, engine.max_requests):
+            return ()
+        return (
+            f"warning: prompts start whole, without chunks: one of {longest:,} tokens fits a step of "
+            f"{engine.token_budget:,} beside at most {room:,} requests that decode, and up to {there:,} are "
+            "there; prompts wait until some end: allow more tokens in a step",
         )
 
     @cached_property
@@ -333,6 +357,7 @@ class ServingSession:
                     self.operators(self._tps[0]).model_figures.precision
                 ),
                 "machine": self.machine.name,
+                "device": self.device.name,
                 "engine": msgspec.to_builtins(self.engine),
                 "layout": msgspec.to_builtins(self.layout),
                 "requests": len(self.stream),
@@ -390,8 +415,11 @@ class ServingSession:
             clock_shares=tuple(self.clock_share(pool.role) for pool in setup.pools),
             warnings=(
                 *self.machine.notes,
+                *self.clocks.cap_notes([self.device]),
                 *self._beyond_fitted(outcome),
+                *self._held_back(outcome),
                 *self._beyond_machine(setup),
+                *self._beyond_context(outcome.stream),
                 *unused(setup.links, setup.pools, self.policy),
             ),
         )
@@ -407,24 +435,36 @@ class ServingSession:
             "of it as they need are taken to stand side by side"
         ]
 
+    def _beyond_context(self, stream: RequestStream) -> list[str]:
+        """Says how many requests are longer than the model takes, which engines would refuse or cut."""
+        most = self.model.context or self.model.positions
+        beyond = int(((stream.prompt + stream.output) > most).sum()) if most else 0
+        if not beyond:
+            return []
+        return [
+            f"warning: {beyond:,} of {len(stream):,} requests are longer than the {most:,} tokens, prompt "
+            f"and output together, that {self.model.name} takes: an engine would refuse or cut them; "
+            "here they are served whole"
+        ]
+
     def within_cap(self) -> ServingSession:
         """The session with clocks at which devices at work stay below the power limit that was asked for.
 
         Power is that of the stream served at the clocks asked for without the limit.
         """
         cap = self.clocks.cap_watts
-        if cap is None:
+        if cap is None or 0 < self.device.power <= cap:
             return self
         device = self.clocks.capped(self.device)
         served = self.served()
         constants = device.dynamic
         assert constants is not None  # else `clock_share` has raised
-        shares = served.shares_within(device.power)
+        shares = served.shares_within(device.power, self.compute != "roofline")
         mhz = {
             role if self.layout.apart else EVERY_PHASE: share * constants.clock_mhz
             for role, share in shares.items()
         }
-        return replace(self, clocks=Clocks(mhz), costs={})
+        return replace(self, clocks=Clocks(mhz, cap), costs={})
 
 
 def attention_kind(model: Decoder) -> str:
@@ -569,6 +609,23 @@ def serve_model(
     return served.result()
 
 
+def _expanded_settings(
+    settings: dict[str, Any], serving: ServingSession, served: ServedRun
+) -> dict[str, Any]:
+    """What a card says of an expanded window: its engines and what they did, not a step of a workload."""
+    pieces = served.outcome.pieces
+    own = serving.card()["settings"]
+    return {
+        **{name: value for name, value in settings.items() if name != "step"},
+        **{name: own[name] for name in ("engine", "layout", "router", "seed")},
+        "requests": len(np.unique(pieces["request"])),
+        "expanded": {
+            "steps": len(np.unique(pieces["step"])),
+            "tokens": int(pieces["tokens"].sum()),
+        },
+    }
+
+
 def _write_expanded(
     serving: ServingSession, level: ServiceLevel, text: str, output: Path
 ) -> ServeResult:
@@ -583,5 +640,6 @@ def _write_expanded(
         )  # whole picoseconds: this one, not the next
     served = serving.served(level, window=window)
     run = simulate(serving.expanded(served), serving.machine, compute="roofline").run()
-    write_with_requests(run, output, served.requests_table())
+    card = run.card.replace(settings=_expanded_settings(run.card.settings, serving, served))
+    write_with_requests(run.with_card(card), output, served.requests_table())
     return served.result()

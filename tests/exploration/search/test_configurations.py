@@ -85,6 +85,16 @@ def test_every_file_is_well_formed_without_its_framework(name):
     assert content
 
 
+@pytest.mark.parametrize(
+    ("data", "stage"), [("none", 0), ("ddp", 0), ("zero1", 1), ("zero2", 2), ("fsdp", 3)]
+)
+def test_deepspeed_s_stage_counts_what_is_sharded(data, stage):
+    """Optimizer states from 1 on, gradients from 2 on, and parameters at 3."""
+    made = TRAINING["deepspeed"](WORKLOAD.replace(plan=PLAN.replace(data=data)))
+    zero = json.loads(made.text)["zero_optimization"]
+    assert zero == {"stage": stage, "overlap_comm": stage > 0}
+
+
 def test_what_a_framework_cannot_say_is_said():
     assert "pp 2: set it in the script" in TRAINING["deepspeed"](WORKLOAD).missing
     assert TRAINING["megatron"](WORKLOAD).missing == (

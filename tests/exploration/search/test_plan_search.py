@@ -189,3 +189,11 @@ def test_a_single_device_shards_nothing() -> None:
     alone, several = (space_of(MODEL, gpus, STEP, {}) for gpus in ([1], [8]))
     assert (alone.data, alone.tp, alone.pp) == (["ddp"], [1], [1])
     assert (several.data, several.tp) == (["zero1", "fsdp"], [1, 2, 4, 8])
+
+
+@pytest.mark.parametrize(("objective", "word"), [("price", "dearer"), ("energy", "more energy")])
+def test_other_plans_say_by_how_much_of_the_objective_they_lose(objective, word) -> None:
+    result, _ = search(MODEL, STEP, [8], "dgx-h100", fixed=FEW | {"pp": [1]}, objective=objective)
+    second = result.runners_up[0]
+    more = 100 * (second.value / result.best.value - 1)
+    assert second.why.startswith(f"{more:.1f} % {word}; its step ")

@@ -36,6 +36,12 @@ def test_a_study_of_nothing_but_impossible_points(study_file: Path) -> None:
         grid(read_study(study_file))
 
 
+def test_a_degree_of_0_is_refused_by_name(study_file: Path) -> None:
+    study_file.write_text(study_file.read_text().replace("[1, 2, 4]", "[0]"))
+    with pytest.raises(ConfigError, match="tp is 0; it must be 1 or more"):
+        grid(read_study(study_file))
+
+
 def test_a_value_may_set_several_fields(study_file: Path) -> None:
     axis = "shape: [{plan.tp: 2, plan.pp: 2}, {plan.tp: 4, model.layers: 4}]"
     study_file.write_text(study_file.read_text().replace("plan.tp: [1, 2, 4]", axis))

@@ -121,3 +121,13 @@ def test_another_content_of_a_file_is_another_point(tmp_path: Path) -> None:
         made = changed(tmp_path, "poisson{rate=10,n=30,prompt=256,output=16}", "r.jsonl")
         keys.append(made.points[0].key)
     assert keys[0] != keys[1]
+
+
+def test_streams_of_one_token_have_a_page_without_a_time_per_token(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace("output=16", "output=1"))
+    done = sweep(read_study(tmp_path / "study.yaml"), tmp_path / "out", jobs=1)
+    measured = pq.read_table(done.table)
+    assert measured["tpot_p99_ms"].to_pylist() == [None] * 4
+    shown = {f.latency: len(f.best) for f in findings.latency_fronts(measured)}
+    assert shown["tpot_p99_ms"] == 0 < shown["ttft_p99_ms"]
+    assert "Time to the first token" in sweep_html("served", measured)

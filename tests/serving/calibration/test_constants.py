@@ -43,9 +43,15 @@ def test_other_devices_take_those_of_the_nearest(preset: str, source: str) -> No
     assert fitted.device == source
 
 
-def test_nothing_is_carried_to_a_device_that_only_has_a_data_sheet() -> None:
+def test_a_device_of_a_machine_s_file_takes_the_constants_of_the_nearest() -> None:
+    """Its data sheet alone would be served at all of its rates, which no engine reaches."""
     bare = msgspec.structs.replace(device("dgx-h100"), name="abacus", profile="")
-    assert constants_of(bare, "vllm") is None
+    carried, own = constants_of(bare, "vllm"), constants_of(device("dgx-h100"), "vllm")
+    assert carried is not None
+    assert own is not None
+    assert (carried.device, carried.constants) == ("h100-sxm", own.constants)
+    unknown = msgspec.structs.replace(bare, memory_bandwidth=0.0)
+    assert constants_of(unknown, "vllm") is None
 
 
 def test_a_run_like_the_fitted_ones_leaves_no_region() -> None:

@@ -48,6 +48,7 @@ EFFECTS = [
     ("vllm", "cudagraph_capture_sizes=[512]", TPOT, +1),
     ("vllm", "scheduler_reserve_full_isl=false", EVICTED, +0),
     ("vllm", "num_speculative_tokens=3, acceptance=0.9", STEPS, -1),
+    ("vllm", "sampling=sorted", TPOT, +1),
     ("vllm", "max_loras=1", BATCH, -1),
     ("vllm", "max_loras=8, max_lora_rank=256", TPOT, +1),
     ("vllm", "draft_ms=4", TPOT, +1),

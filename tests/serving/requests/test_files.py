@@ -146,3 +146,33 @@ def test_dates_of_a_table_keep_their_nanoseconds(tmp_path: Path) -> None:
     table = pa.table({"arrival_s": dates, "prompt": [5, 6], "output": [7, 8]})
     pq.write_table(table, tmp_path / "r.parquet")
     assert requests_from(str(tmp_path / "r.parquet")).arrival_ps.tolist() == [0, 100_000]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("first", "second", "apart"),
+    [
+        ("2024-05-10 00:00:00.5000000+00:00", "2024-05-10 00:00:02.7500000+00:00", 2.25),
+        ("2024-05-10 00:00:00.0000000+00:00", "2024-05-10 02:00:03.0000000+02:00", 3.0),
+        ("2024-05-10T00:00:00.0000000Z", "2024-05-09T18:30:01.0000000-0530", 1.0),
+    ],
+)
+def test_the_time_zone_of_a_date_is_honoured(
+    tmp_path: Path, first: str, second: str, apart: float
+) -> None:
+    """Of dates that a table holds as text; Arrow reads those of a CSV itself."""
+    file = tmp_path / "requests.parquet"
+    columns = {"TIMESTAMP": [first, second], "ContextTokens": [9, 9], "GeneratedTokens": [1, 1]}
+    pq.write_table(pa.table(columns), file)
+    begin, end = requests_from(str(file)).arrival_ps.tolist()
+    assert (end - begin) / 1e12 == pytest.approx(apart)
+
+
+def test_dates_of_which_only_some_state_a_time_zone_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "azure.csv"
+    file.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2024-05-10 00:00:00,10,1\n2024-05-10 00:00:01+02:00,10,1\n"
+    )
+    with pytest.raises(ChakraError, match="others do not"):
+        requests_from(str(file))

@@ -71,3 +71,10 @@ def test_streams_are_rescaled_cut_and_spread() -> None:
     smooth = stream.spread(1.0, seed=1)
     assert len(np.unique(smooth.arrival_ps)) == 100
     assert (np.diff(smooth.arrival_ps) >= 0).all()
+
+
+def test_spread_arrivals_come_later_by_less_than_was_given():
+    together = stream_of(np.ones(200), np.full(200, 5), np.full(200, 3))
+    later = np.sort(together.spread(4.0, seed=1).arrival_ps) - 10**12
+    assert 0 <= later.min() < 0.2e12
+    assert 3.8e12 < later.max() < 4e12

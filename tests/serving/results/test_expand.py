@@ -163,3 +163,12 @@ def test_every_step_can_be_expanded_by_its_number(tmp_path):
         options = {"output": folder, "expand": f"step:{number}"}
         ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=1,n=1,prompt=99,output=3}", **options)
         assert ck.read(folder).world_size == 1
+
+
+def test_the_card_of_an_expanded_step_says_what_was_in_it(tmp_path):
+    options = {"output": tmp_path / "run", "expand": "step:0", "replicas": 2}
+    ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=1,n=3,prompt=99,output=3}", **options)
+    subject = ck.info(tmp_path / "run").subject
+    assert subject["steps"] == "1 step of serving with 99 tokens"
+    assert (subject["requests"], subject["plan"]) == ("1", "replicas 2")
+    assert "batch" not in subject

@@ -118,6 +118,24 @@ def test_a_stream_that_the_engine_cannot_serve_is_said(
     assert ("requests take ever longer" in str(result)) == behind
 
 
+@pytest.mark.parametrize(
+    ("stream", "slow"),
+    [
+        ("poisson{rate=100,n=400,prompt=1024,output=128}", True),
+        ("poisson{rate=10,n=60,prompt=1024,output=128}", False),
+        ("closed{concurrency=400,n=400,prompt=1024,output=128}", False),
+    ],
+    ids=["four times too fast", "keeps up", "a batch"],
+)
+def test_a_short_stream_whose_requests_take_many_times_as_long_as_one_is_said(
+    stream: str, slow: bool
+) -> None:
+    """At nine tenths of what an engine serves they take 3.6 times as long, in streams of any length."""
+    result = ck.serve("llama-3.1-8b", "dgx-h100", stream)
+    assert any("too short to tell" in note for note in result.notes) == slow
+    assert not any("take ever longer" in note for note in result.notes)
+
+
 def test_a_group_begins_with_its_first_request_and_ends_with_its_last():
     """Requests of no group count for none, and a group of which one never ended has no end."""
     group, arrival = np.array([3, -1, 3, 5, 5]), np.array([7, 1, 4, 8, 9])
@@ -162,3 +180,30 @@ def test_deadlines_count_from_arrival_or_from_a_group_s_first(
         deadline_ps=np.array(deadline), group=None if group is None else np.array(group)
     )
     assert deadlines_met(stream, arrival, finish) == pytest.approx(share)
+
+
+def test_only_constants_fitted_to_published_runs_have_their_intervals() -> None:
+    """A roofline of an H100 is twice as fast as vLLM there, which intervals of published runs would deny."""
+    requests = "poisson{rate=4,n=8,prompt=512,output=16}"
+    fitted = ck.serve("llama-3.1-8b", "dgx-h100", requests)
+    assert fitted.intervals["ttft_ms"]["mean"][0] < fitted.ttft_ms.mean
+    roofline = ck.serve("llama-3.1-8b", "dgx-h100", requests, compute="roofline")
+    assert roofline.intervals == {}
+
+
+def test_streams_whose_steps_are_timed_otherwise_are_not_compared_in_silence(tmp_path) -> None:
+    requests = "poisson{rate=4,n=8,prompt=512,output=16}"
+    for name, compute in (("fitted", "auto"), ("again", "auto"), ("plain", "roofline")):
+        ck.serve("llama-3.1-8b", "dgx-h100", requests, compute=compute, output=tmp_path / name)
+    differ = ck.compare(tmp_path / "fitted", tmp_path / "plain").warning
+    assert "step times are those of data sheet of h100-sxm" in differ
+    assert "operators by roofline" in differ
+    assert ck.compare(tmp_path / "fitted", tmp_path / "again").warning == ""
+
+
+@pytest.mark.parametrize(("blocks", "full"), [(500, True), (20_000, False)])
+def test_a_cache_that_holds_too_few_requests_is_said(blocks: int, full: bool) -> None:
+    """32 requests of up to 1,064 tokens: 500 blocks of 16 hold seven of them."""
+    requests = "closed{concurrency=32,n=64,prompt=1000,output=64}"
+    result = ck.serve("llama-3.1-8b", "dgx-h100", requests, kv_blocks=blocks)
+    assert any("7.5 requests of 1,064 at their end" in note for note in result.notes) == full

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.results import Spread
 from chakrakit.serving.results import ServiceLevel
 from chakrakit.serving.results.summary import gap_spread, within_level
-
-NOTHING = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_percentiles_of_gaps_are_the_middles_of_their_bins() -> None:
@@ -21,7 +18,7 @@ def test_percentiles_of_gaps_are_the_middles_of_their_bins() -> None:
     found = gap_spread([{"gaps": gaps, "gap_time": 5.6e9}, {"gaps": [], "gap_time": 0.0}])
     assert found.mean == pytest.approx(1.4)
     assert (found.p50, found.p90, found.p99) == pytest.approx((short, long, long))
-    assert gap_spread([{"gaps": [0, 0], "gap_time": 0.0}]) == NOTHING
+    assert gap_spread([{"gaps": [0, 0], "gap_time": 0.0}]) is None
 
 
 def test_a_request_meets_every_bound_that_is_given() -> None:

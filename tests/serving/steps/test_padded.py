@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.machines import load_machine
 from chakrakit.serving.steps.modelled import (
     MaskedAttention,
     line,
@@ -12,12 +13,20 @@ from chakrakit.serving.steps.modelled import (
 )
 
 
-def test_measurements_belong_to_devices_by_name() -> None:
-    found = measurements_for("h200-sxm")
-    assert found is not None
-    assert found.name == "h200"
-    assert measurements_for("h2000") is None
-    assert measurements_for("h100-sxm") is None
+def test_measurements_belong_to_a_device_or_are_carried_to_those_with_a_profile(machine) -> None:
+    own, carried = (load_machine(name).devices[0] for name in ("dgx-h200", "dgx-a100"))
+    assert measurements_for(own) is measurements_for(carried)
+    assert measurements_for(own).name == "h200"
+    assert measurements_for(machine(peak={"bf16": 1e12}, memory_bandwidth=1e12).devices[0]) is None
+
+
+def test_a_device_with_a_slower_memory_takes_longer_for_the_same_padded_step(operators) -> None:
+    """64 queries over 16,384 keys move bytes on both: an A100 takes 4.8 / 2.039 times what an H200 takes."""
+    h200, a100 = (
+        MaskedAttention(operators(), load_machine(name).devices[0])
+        for name in ("dgx-h200", "dgx-a100")
+    )
+    assert a100.seconds(64, 16384) == pytest.approx(4800 / 2039 * h200.seconds(64, 16384))
 
 
 @pytest.mark.parametrize(("x", "us"), [(5, 20), (0, 10), (20, 50), (-20, 0)])

@@ -24,7 +24,7 @@ from chakrakit.exploration.search.searcher import (
     shares,
     why,
 )
-from chakrakit.exploration.search.space import refusals, space_of, workloads
+from chakrakit.exploration.search.space import refusals, sample, space_of, workloads
 from chakrakit.machines import load_machine, parse_name
 from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.parallel import Progress, quiet
@@ -37,7 +37,8 @@ MOST = 20_000
 _BEYOND = 30
 """How many plans that just do not fit get a bound, to say what more memory would give."""
 
-Method = Literal["auto", "exhaustive", "optuna"]
+Method = Literal["auto", "exhaustive", "sampled", "optuna"]
+"""`optuna` is what `sampled` was called while that package did it."""
 
 
 class SearchResult(Ranked, msgspec.Struct, kw_only=True):
@@ -85,8 +86,8 @@ def search(
 ) -> tuple[SearchResult, Workload]:
     """The best plan, what else there is, and the best plan's workload.
 
-    `fixed` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `optuna` samples, and
-    is what `auto` takes where there are more than 20,000 combinations.
+    `fixed` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `sampled` tries
+    `trials` plans, and is what `auto` takes where there are more than 20,000 combinations.
     """
     if step.kind != "train":
         raise ConfigError(f"search is for training steps; {step.kind} has no bound")
@@ -98,14 +99,12 @@ def search(
     loaded = load_machine(name)
     searcher = Searcher(loaded, compute, objective_of(objective, loaded, price_per_hour))
     space = space_of(model, gpus, step, fixed or {})
-    used_method = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
-    if used_method == "exhaustive":
+    exhaustive = space.size <= MOST if method == "auto" else method == "exhaustive"
+    if exhaustive:
         count, stopped = exhaust(searcher, workloads(space, model, step), runners, progress)
         if not count:
             raise ConfigError(f"no plan is feasible: {'; '.join(refusals(space, model, step)[:3])}")
     else:
-        from chakrakit.exploration.search.space import sample
-
         count, stopped = sample(searcher, space, model, step, trials, progress)
     best, runners_up = ranked(searcher, runners)
     result = SearchResult(
@@ -116,7 +115,7 @@ def search(
         over_memory=len(searcher.over),
         machine=name,
         objective=objective,
-        method=used_method,
+        method="exhaustive" if exhaustive else "sampled",
         model=model_figures(model, step),
         stopped=stopped,
     )
@@ -195,6 +194,9 @@ def tie_of(best: PlanResult, other: PlanResult) -> tuple[float, float] | None:
     return (low, high) if low <= 0 <= high else None
 
 
+_OBJECTIVE_WORDS = {"price": ("dearer", "cheaper"), "energy": ("more energy", "less energy")}
+
+
 def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult]]:
     """The best plan, and the others with what they lost by."""
     ranking = searcher.ranking()
@@ -205,16 +207,20 @@ def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult
     runners_up = [*(e.result for e in ranking[1 : 1 + runners]), *_beyond(searcher, best)]
     for result in runners_up:
         result.why = why(result.step_ns, result.parts, best.result.parts)
-        if (apart := tie_of(best.result, result)) is not None:
+        if searcher.objective.name != "step":
+            more = 100 * (result.value / best.result.value - 1)
+            word = _OBJECTIVE_WORDS[searcher.objective.name][more < 0]
+            result.why = f"{abs(more):.1f} % {word}; its step {result.why}"
+        if not result.fits:
+            need, room = gib(result.memory_bytes), gib(searcher.room)
+            result.why = f"does not fit: needs {need}, a device has {room}; with room: {result.why}"
+        elif searcher.objective.name == "step" and (apart := tie_of(best.result, result)):
             low, high = (three_digits(ns / 1e6) for ns in apart)
             result.tie = True
             result.why = (
                 f"not surely slower than the best: of 100 measured differences 90 lie in {low} to {high} ms; "
                 f"{result.why}"
             )
-        if not result.fits:
-            need, room = gib(result.memory_bytes), gib(searcher.room)
-            result.why = f"does not fit: needs {need}, a device has {room}; {result.why}"
     return best, sorted(runners_up, key=lambda r: r.value)
 
 

@@ -12,6 +12,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.exploration.search.plan_search import gib, machine_for
 from chakrakit.exploration.search.searcher import (
+    BUBBLE,
     Name,
     Objective,
     Ranked,
@@ -40,9 +41,12 @@ class ScriptPlan(Result, msgspec.Struct, kw_only=True):
     mfu: float | None
     memory_bytes: int
     parts: dict[str, float]
-    """Nanoseconds of the step: compute, exposed communication by group, bubble; means over ranks."""
+    """Nanoseconds of the step: compute, exposed communication by group, and waiting, for the host too; means
+    over ranks."""
     rung: str = ""
     """Where the times of computation come from."""
+    interval_ns: tuple[float, float] | None = None
+    """Where 90 of 100 measured steps should lie."""
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
@@ -104,8 +108,13 @@ class _Setting:
             mfu=summary.mfu,
             rung=summary.rung,
             memory_bytes=traces.card.measured["memory_bytes"],
-            parts=parts_of(simulation.outcome),
+            parts={_WAITS.get(n, n): ns for n, ns in parts_of(simulation.outcome).items()},
+            interval_ns=summary.interval_ns,
         )
+
+
+_WAITS = {BUBBLE: "waiting or host"}
+"""What is left of a captured program's step: it need not have a pipeline."""
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 Numbers of devices are tried from the smallest on: what costs least is what uses the fewest. At each
 number every candidate is served, and given up as soon as more requests have missed the level than
-may; nothing is lost by that. Of those that meet it, the one with the most room to spare is best.
+may; nothing is lost by that. Of those that meet it, the one with the most room to spare is best, if it
+keeps up with the stream and meets the level when the stream goes on.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -22,7 +24,17 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import head_and_inside
 from chakrakit.results import Bars, Result
-from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
+from chakrakit.serving import (
+    EngineLayout,
+    ServingSession,
+    batch_limits,
+    is_open,
+    most_requests_per_s,
+    requests_per_s,
+    served_on,
+    serving_of,
+    smallest_alike,
+)
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.workloads.description import Decoder
 from chakrakit.workloads.generate import ModelFigures
@@ -131,26 +143,42 @@ class ServingPlan(Result, msgspec.Struct, kw_only=True):
     decode_tp: int
     batch_tokens: int
     batch_requests: int
-    price_per_hour: float
-    """Of all devices; 0 where neither the machine nor the user says."""
+    price_per_hour: float | None
+    """Of all devices; None where neither the machine nor the user says."""
     meets: bool
     attained: float
     """Share of the requests within the level."""
     falls_behind: bool = False
     """Whether requests take ever longer, so that a longer stream would not be served."""
+    load: float | None = None
+    """Requests that come over what the engines can serve at the most; None where requests wait for others,
+    and where it was not needed."""
+    longer_requests: int = 0
+    """Requests of the stream repeated, where the given one is too short to tell; 0 where it is not."""
+    longer_attained: float | None = None
+    """Share of these within the level."""
+    unsure: bool = False
+    """Whether nothing tells if the engines keep up: the stream is too short and cannot be repeated, or the
+    search was stopped before."""
     slack: float
     """How far the tightest percentile stays below its limit, as a share of the limit."""
     ttft_ms: float
-    tpot_ms: float
+    tpot_ms: float | None
     e2e_ms: float
-    """At the percentile that the level asks for."""
+    """At the percentile that the level asks for; per token None where no request had a second one."""
     output_tokens_per_s: float
     goodput: float
-    price_per_million_tokens: float
+    price_per_million_tokens: float | None
+    """None where the price is, and where every request was given up."""
     why: str = ""
     """Why it lost to the best; of the best, what bounds it."""
     machine: str = ""
     """Whose devices, where several machines were given."""
+
+    def lasts(self, attain: float) -> bool:
+        """Whether it meets the level when the stream goes on."""
+        longer = self.attained if self.longer_attained is None else self.longer_attained
+        return not self.falls_behind and longer >= attain
 
     @property
     def engines(self) -> str:
@@ -204,6 +232,8 @@ class _Search:
     given_up: int = 0
     over_memory: int = 0
     stopped: bool = False
+    most: dict[Candidate, float | None] = field(default_factory=dict)
+    """Requests a second that engines alone can serve, by candidate."""
 
     def serving(self, candidate: Candidate) -> ServingSession:
         limits = {"token_budget": candidate.batch_tokens, "max_requests": candidate.batch_requests}
@@ -222,6 +252,31 @@ class _Search:
         self.given_up += served.outcome.given_up
         return self._result(candidate, served)
 
+    def judge(self, candidate: Candidate, plan: ServingPlan) -> None:
+        """Finds out whether a way that meets the level keeps up with a stream that goes on."""
+        serving = self.serving(candidate)
+        served = serving.served(self.level)
+        if not is_open(serving):
+            plan.falls_behind = served.falls_behind
+            plan.unsure = served.too_short_to_tell and not self.base.stream.concurrency
+            return
+        plan.load = self._load(candidate)
+        plan.falls_behind = plan.load is not None and plan.load >= 1
+        if plan.falls_behind:
+            return
+        if (longer := served_on(serving, served, self.level)) is not None:
+            result = longer.result()
+            plan.longer_requests, plan.longer_attained = result.requests, result.attained
+
+    def _load(self, candidate: Candidate) -> float | None:
+        """Requests that come over those that can be served; of equal engines side by side one is tried."""
+        layout, copies = smallest_alike(candidate.layout)
+        alone = msgspec.structs.replace(candidate, layout=layout, devices=0)
+        if alone not in self.most:
+            self.most[alone] = most_requests_per_s(self.serving(alone))
+        most, come = self.most[alone], requests_per_s(self.base.stream)
+        return come / (copies * most) if most and come else None
+
     def served_to_end(self, candidate: Candidate) -> ServingPlan:
         """What a candidate comes to when all requests are served, whatever they miss."""
         return self._result(candidate, self.serving(candidate).served(self.level))
@@ -230,11 +285,12 @@ class _Search:
         result, at = served.result(), served.percentiles(self.attain)
         meets = not served.outcome.given_up and result.attained >= self.attain
         limits = (self.level.ttft, self.level.tpot, self.level.e2e)
-        slack = min(1 - latency / most for latency, most in zip(at, limits, strict=True) if most)
+        latencies = [(at_most or 0.0, most) for at_most, most in zip(at, limits, strict=True)]
+        slack = min(1 - latency / most for latency, most in latencies if most)
         layout = msgspec.structs.asdict(candidate.layout)
-        hourly = self.price * candidate.devices
+        hourly = self.price * candidate.devices or None
         rate = result.output_tokens_per_s  # 0 where every request was given up
-        per_million = hourly / 3600 / rate * 1e6 if hourly and rate else 0.0
+        per_million = hourly / 3600 / rate * 1e6 if hourly and rate else None
         return ServingPlan(
             **{n: v for n, v in layout.items() if n != "dp"},
             devices=candidate.devices,
@@ -243,7 +299,6 @@ class _Search:
             price_per_hour=hourly,
             meets=meets,
             attained=result.attained,
-            falls_behind=served.falls_behind,
             slack=slack if meets else min(slack, 0.0),
             ttft_ms=at[0],
             tpot_ms=at[1],
@@ -338,16 +393,16 @@ def _cheapest_machine(found: list[Found]) -> Found:
     for result, _ in found:
         for plan in (result.best, *result.runners_up):
             plan.machine = result.machine
-    priced = all(result.best.price_per_hour for result, _ in found)
+    priced = all(result.best.price_per_hour is not None for result, _ in found)
 
     def cost(one: Found) -> tuple[float, float]:
         best = one[0].best
-        return (best.price_per_hour if priced else best.devices), -best.slack
+        return (best.price_per_hour or 0.0 if priced else best.devices), -best.slack
 
     (result, serving), *others = sorted(found, key=cost)
     elsewhere = [other.best for other, _ in others]
     for plan, (other, _) in zip(elsewhere, others, strict=True):
-        plan.why = _dearer(plan, result.best, priced)
+        plan.why = _dearer(plan, result.best)
         result.served += other.served
         result.given_up += other.given_up
         result.over_memory += other.over_memory
@@ -356,9 +411,9 @@ def _cheapest_machine(found: list[Found]) -> Found:
     return result, serving
 
 
-def _dearer(plan: ServingPlan, best: ServingPlan, priced: bool) -> str:
+def _dearer(plan: ServingPlan, best: ServingPlan) -> str:
     """What the best way on another machine costs more."""
-    if priced:
+    if plan.price_per_hour is not None and best.price_per_hour is not None:
         more = plan.price_per_hour - best.price_per_hour
         return f"the best on {plan.machine}: ${more:,.2f} more an hour"
     return f"the best on {plan.machine}: {plan.devices - best.devices} more devices; prices are not all known"
@@ -387,28 +442,39 @@ def _cheapest(
 ) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
     missed: list[Tried] = []
     late: list[Tried] = []
-    tried_count = 0
+    looked_at = itertools.count(1)
     for count in counts:
         tried: list[Tried] = []
+        lasting: list[Tried] = []
         try:
             for candidate in space.candidates(count):
                 plan = search.plan(candidate)
-                progress(tried_count := tried_count + 1, None)
+                progress(next(looked_at), None)
                 if plan is not None:
                     tried.append((plan, candidate))
+            meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
+            for way in meeting:
+                if len(_by_layout(lasting)) > runners:
+                    break
+                search.judge(way[1], way[0])
+                progress(next(looked_at), None)
+                (lasting if way[0].lasts(search.attain) else late).append(way)
         except KeyboardInterrupt:
-            if not any(plan.meets for plan, _ in tried):
-                raise
             search.stopped = True
-        meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
+            judged = [id(way) for way in (*lasting, *late)]
+            rest = [t for t in tried if t[0].meets and id(t) not in judged]
+            for plan, _ in rest:
+                plan.unsure = True
+            lasting = lasting or sorted(rest, key=lambda t: -t[0].slack)
+            if not lasting and not late:
+                raise
         missed += [t for t in tried if not t[0].meets]
-        late += [t for t in meeting if t[0].falls_behind]
-        meeting = [t for t in meeting if not t[0].falls_behind]
-        if meeting:
-            return _chosen(search, meeting, late, missed, runners)
+        if lasting:
+            return _chosen(search, lasting, late, missed, runners)
         if search.stopped:
             break
     if late:
+        late.sort(key=lambda t: (t[0].falls_behind, -(t[0].longer_attained or 0.0)))
         return _chosen(search, late, [], missed, runners)
     raise ConfigError(_no_way_message(search, _nearest(search, missed), counts))
 
@@ -472,29 +538,53 @@ def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
         ("time per token", plan.tpot_ms, level.tpot),
         ("end to end", plan.e2e_ms, level.e2e),
     )
-    return {name: latency / most for name, latency, most in pairs if most}
+    return {name: (latency or 0.0) / most for name, latency, most in pairs if most}
 
 
 def _bound(plan: ServingPlan, search: _Search) -> str:
     name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
     tightest = f"{_layout(plan)}; {name} is the tightest, at {used:.0%} of its limit"
-    return f"warning: {tightest}; {_BEHIND}" if plan.falls_behind else tightest
+    if not plan.lasts(search.attain):
+        return (
+            f"warning: {tightest}; {_late(plan)}, and no way with these devices does better; ask for tpot "
+            "or e2e too, or give more devices"
+        )
+    return f"{tightest}{_outlook(plan)}"
 
 
-_BEHIND = (
-    "it falls behind the stream: requests take ever longer, and no way with these devices does not; "
-    "ask for tpot or e2e too, or give more devices"
-)
+_UNSURE = "the stream is too short to tell and cannot be repeated, or the search was stopped before"
+
+
+def _outlook(plan: ServingPlan) -> str:
+    """What a stream that goes on says of a way that keeps up."""
+    if plan.unsure:
+        return "; warning: nobody knows whether the engines keep up: " + _UNSURE
+    loaded = (
+        "" if plan.load is None else f"; the stream brings {plan.load:.0%} of what it can serve"
+    )
+    if plan.longer_attained is None:
+        return loaded
+    return f"{loaded}, and of {plan.longer_requests:,} such requests {plan.longer_attained:.1%} are within"
+
+
+def _late(plan: ServingPlan) -> str:
+    """How a way that meets the level does not when the stream goes on."""
+    if plan.load is not None and plan.falls_behind:
+        return f"it falls behind: the stream brings {plan.load:.0%} of what it can serve"
+    if plan.falls_behind:
+        return "it falls behind the stream: requests take ever longer"
+    return (
+        f"when the stream goes on, only {plan.longer_attained:.1%} of {plan.longer_requests:,} requests are "
+        "within the level"
+    )
 
 
 def _why(plan: ServingPlan, best: ServingPlan, search: _Search) -> str:
     if not plan.meets:
         more = "fewer" if plan.devices < best.devices else "as many"
         return f"{_layout(plan)}: {more} devices, but only {plan.attained:.1%} within the level"
-    if plan.falls_behind and not best.falls_behind:
-        return (
-            f"{_layout(plan)}: within the level, but behind the stream: requests take ever longer"
-        )
+    if not plan.lasts(search.attain) and best.lasts(search.attain):
+        return f"{_layout(plan)}: within the level, but {_late(plan)}"
     name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
     same = _limits(best, search.level)[name]
     return f"{_layout(plan)}: {name} at {used:.0%} of its limit, {same:.0%} with the best"

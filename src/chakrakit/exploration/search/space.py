@@ -10,7 +10,8 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from chakrakit.errors import ConfigError, MissingExtra, nearest
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.exploration.search.parzen import ParzenSampler
 from chakrakit.exploration.search.searcher import Searcher
 from chakrakit.workloads.description import SCHEDULES, Model, Plan, Step, Workload, check
 from chakrakit.workloads.program import WorkloadLayout
@@ -150,11 +151,13 @@ def refusals(space: Space, model: Model, step: Step) -> list[str]:
     return [reason for reason, _ in reasons.most_common()]
 
 
-# --- sampling a large space with Optuna ---------------------------------------------------------
+# --- sampling a large space ---------------------------------------------------------------------
 
 
 _WORSE = 10.0
 """A plan that does not fit counts as ten times its lower bound, so that the sampler avoids its neighbours."""
+_DRAWS = 50
+"""Combinations that are drawn for each plan to try, at the most: in most spaces every second is feasible."""
 
 
 def sample(
@@ -165,37 +168,32 @@ def sample(
     trials: int,
     progress: Callable[[int, int], None],
 ) -> tuple[int, bool]:
-    """Tries plans that a tree of Parzen estimators proposes.
+    """Tries as many different plans as `trials` says, those that a Parzen estimator proposes.
 
-    Returns how many different ones there were, and whether it was interrupted after one was simulated.
+    Returns how many there were, and whether it was interrupted after one was simulated.
 
     A plan whose bound is above the best counts with its bound and is not simulated. The sampler is
     seeded, so the same search gives the same answer.
     """
+    axes = space.axes()
+    sampler = ParzenSampler([len(of) for of in axes.values()], max(20, trials // 5))
+    plans = 0
     try:
-        import optuna
-    except ImportError:
-        raise MissingExtra("a search of so many plans", "search") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    values: dict[tuple[Any, ...], float] = {}
-
-    def value(trial: Any) -> float:
-        choice = {name: trial.suggest_categorical(name, of) for name, of in space.axes().items()}
-        key = tuple(choice.values())
-        if key not in values:
-            values[key] = _value(searcher, choice, space, model, step)
-        progress(trial.number + 1, trials)
-        return values[key]
-
-    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=max(20, trials // 5))
-    stopped = False
-    try:
-        optuna.create_study(sampler=sampler).optimize(value, n_trials=trials)
+        for _ in range(_DRAWS * trials):
+            proposed = sampler.propose()
+            if proposed in sampler.tried:
+                continue
+            choice = {name: of[i] for (name, of), i in zip(axes.items(), proposed, strict=True)}
+            sampler.tried[proposed] = _value(searcher, choice, space, model, step)
+            plans += sampler.tried[proposed] < math.inf
+            progress(plans, trials)
+            if plans == trials:
+                break
     except KeyboardInterrupt:
         if not searcher.ranking():
             raise
-        stopped = True
-    return sum(v < float("inf") for v in values.values()), stopped
+        return plans, True
+    return plans, False
 
 
 def _value(
@@ -203,7 +201,7 @@ def _value(
 ) -> float:
     workload = workload_of(choice, space, model, step)
     if workload is None:
-        return float("inf")
+        return math.inf
     if not searcher.fits(workload):
         return _WORSE * searcher.least(workload)
     bound = searcher.bound(workload)

@@ -193,11 +193,12 @@ def latency_fronts(table: pa.Table) -> list[LatencyFront]:
     fronts = []
     for latency in LATENCIES:
         by_name: dict[str, list[PointRow]] = {}
-        for row in rows:
+        measured = [r for r in rows if r[latency] is not None]
+        for row in measured:
             by_name.setdefault(_configuration_name(row, fixed), []).append(row)
         for configuration in by_name.values():
             configuration.sort(key=lambda r: float(r[THROUGHPUT]))
-        fronts.append(LatencyFront(latency, by_name, _best(rows, latency)))
+        fronts.append(LatencyFront(latency, by_name, _best(measured, latency)))
     return fronts
 
 

@@ -58,9 +58,10 @@ class ServedRow(Result, msgspec.Struct, kw_only=True):
     ttft_mean_ms: float
     ttft_p50_ms: float
     ttft_p99_ms: float
-    tpot_mean_ms: float
-    tpot_p50_ms: float
-    tpot_p99_ms: float
+    tpot_mean_ms: float | None
+    tpot_p50_ms: float | None
+    tpot_p99_ms: float | None
+    """None where no request had a second token."""
     e2e_mean_ms: float
     e2e_p99_ms: float
     queue_mean_ms: float
@@ -152,8 +153,8 @@ def measure_served(served: ServedWorkload, machine: Machine) -> ServedRow:
     result = served.serving(machine).served(served.level).result()
     same = {n: getattr(result, n) for n in ServedRow.__struct_fields__ if hasattr(result, n)}
     spreads = {"ttft": result.ttft_ms, "tpot": result.tpot_ms, "e2e": result.e2e_ms}
-    times = {
-        f"{n}_{k}_ms": getattr(s, k)
+    times: dict[str, Any] = {
+        f"{n}_{k}_ms": None if s is None else getattr(s, k)
         for n, s in spreads.items()
         for k in ("mean", "p50", "p95", "p99")
     }

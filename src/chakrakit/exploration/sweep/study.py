@@ -103,7 +103,7 @@ def _set(content: Any, path: str, value: Any) -> None:
     steps = path.split(".")
     for at, step in enumerate(steps):
         last = at == len(steps) - 1
-        if isinstance(content, list) and step.isdigit() and int(step) < len(content):
+        if isinstance(content, list) and step in map(str, range(len(content))):
             key: Any = int(step)
         elif isinstance(content, dict) and (last or step in content):
             key = step

@@ -487,16 +487,35 @@ def _seconds(column: pa.ChunkedArray, path: str) -> Any:
     return times - times[0] if len(times) and times[0] > DATES_FROM else times
 
 
+_ZONE = re.compile(r"(?<=:\d\d)([.]\d+)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)$")
+"""The time zone behind a time of day: `Z`, `+02:00`, `+0200` or `+02`."""
+
+
 def _dates(column: pa.ChunkedArray, path: str) -> Any:
     """Dates with up to nine decimals of a second, as seconds since the first."""
-    texts = column.to_pylist()
+    texts = [str(t).strip().replace(" ", "T") for t in column.to_pylist()]
+    zones = [match["zone"] if (match := _ZONE.search(text)) else "" for text in texts]
+    if "" in zones and any(zones):
+        raise FormatError("arrival times: some state a time zone and others do not", path=path)
     try:
-        stamps = np.array([str(t).strip().replace(" ", "T") for t in texts], "datetime64[ns]")
+        local = np.array(
+            [t.removesuffix(zone) for t, zone in zip(texts, zones, strict=True)], "datetime64[ns]"
+        )
     except ValueError as error:
         raise FormatError(f"arrival times: {error}", path=path) from None
-    if np.isnat(stamps).any():
+    if np.isnat(local).any():
         raise FormatError("arrival times: some are not dates", path=path)
-    return _since_first(stamps.astype(np.int64), path)
+    ahead = {zone: _ahead_of_utc_ns(zone) for zone in set(zones)}
+    return _since_first(local.astype(np.int64) - np.array([ahead[z] for z in zones]), path)
+
+
+def _ahead_of_utc_ns(zone: str) -> int:
+    """Nanoseconds by which the clocks of a time zone are ahead of UTC."""
+    if zone in ("", "Z"):
+        return 0
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    minutes = 60 * int(digits[:2]) + int(digits[2:])
+    return (-1 if zone[0] == "-" else 1) * minutes * 60 * 10**9
 
 
 def _since_first(nanoseconds: I64, path: str) -> Any:
@@ -520,8 +539,9 @@ def requests_from(text: str | RequestStream, seed: int | None = None) -> Request
     name = re.split("[{:]", text, maxsplit=1)[0].strip()
     if name not in PROCESSES or Path(text).is_file():
         if not Path(text).exists():
-            processes = ", ".join(f"{p}{{…}}" for p in PROCESSES)
-            raise ConfigError(f"--requests {text}: neither a file nor one of {processes}")
+            raise ConfigError(
+                f"--requests {text}: neither a file nor a process; {nearest(name, PROCESSES)}"
+            )
         return read_requests(text, seed or 0)
     _, fields = split(text, "--requests")
     if seed is not None:

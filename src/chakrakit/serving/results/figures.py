@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
+from chakrakit.machines.device import FILLS, PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
-from chakrakit.results import Spread, spread
+from chakrakit.results import Spread, spread, spread_of_any
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
 from chakrakit.serving.requests import RequestStream
 from chakrakit.serving.results.summary import (
@@ -28,7 +28,7 @@ from chakrakit.serving.results.summary import (
     shortest_gap,
     within_level,
 )
-from chakrakit.serving.steps import MaskedAttention, StepOperators, separate_kernels
+from chakrakit.serving.steps import MaskedAttention, SortedSampling, StepOperators, separate_kernels
 from chakrakit.workloads.generate import ModelFigures
 from chakrakit.workloads.layers import ALL, Reach
 
@@ -49,19 +49,20 @@ class EngineLoad:
     sampled: int
     busy: float
     """Seconds, over all engines."""
-    padding: tuple[int, int] | None = None
-    """Multiples to which engines without paged attention fill up a step's tokens and its context."""
+    padded: Sequence[tuple[int, int, int]] = ()
+    """Tokens and context to which engines without paged attention fill up steps, and how many steps."""
+    sorted_sampling: bool = False
+    """Whether tokens were drawn from sorted logits."""
 
-    def padded(self, tokens: float, context: float) -> tuple[int, int]:
-        """Tokens and context of a mean step, filled up; given those of all steps together."""
-        assert self.padding is not None
-        steps, (of_tokens, of_context) = max(1, self.steps), self.padding
-        return _filled_up(tokens / steps, of_tokens), _filled_up(context / steps, of_context)
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens that products compute, with those that a step is filled up with."""
+        return sum(tokens * steps for tokens, _, steps in self.padded) or self.tokens
 
-
-def _filled_up(mean: float, multiple: int) -> int:
-    """The mean of numbers that are each rounded up to a multiple: by half of one, as a rule."""
-    return max(multiple, round(mean + (multiple - 1) / 2))
+    @property
+    def computed_samples(self) -> int:
+        """Tokens that the head computes: all of a padded step."""
+        return self.computed_tokens if self.padded else self.sampled
 
 
 @dataclass(frozen=True)
@@ -151,29 +152,39 @@ def _joules_of_work(
 ) -> dict[str, float]:
     """Joules by class of work beyond idle power and the power of the clocks.
 
-    Kernels of padded steps take longer than memory needs for their bytes, and draw power all the while.
+    The rules are those of a trace's rows (machines/device/activity.py): vector units draw power where they
+    and not memory limit a kernel, product units by the FLOP.
     """
     joules_by_class: dict[str, float] = {}
     c, chip = draw.constants, draw.voltage**2
-    for part in (*_work(load, work, lengths), *_padded_work(load, work, lengths, device)):
+    parts = (
+        *_work(load, work, lengths),
+        *_padded_work(load, work, device),
+        *_sampling_work(load, work, device),
+    )
+    for part in parts:
         each = c.product(part.dtype) * (c.attention if part.name == "attention" else 1.0)
         through = c.memory_pj + c.cache_pj * chip
         joules = (part.flops * each * chip + part.moved * through) * PICO
-        computing = max(0.0, part.seconds - part.moved / device.memory_bandwidth)
-        joules = load.tp * (joules + computing * c.vector_watts * chip)
+        joules = load.tp * (joules + part.vector_seconds * c.vector_watts * chip)
         joules_by_class[part.name] = joules_by_class.get(part.name, 0.0) + joules
     return joules_by_class
 
 
 def share_within(
-    load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, watts: float
+    load: EngineLoad,
+    work: StepOperators,
+    device: Device,
+    lengths: RequestLengths,
+    watts: float,
+    sustained: bool,
 ) -> float:
     """The highest clock, as a share, at which a device at work draws less than these watts on average."""
     constants = device.dynamic
     assert constants is not None
 
     def least_seconds(share: float) -> float:
-        slowed = clocked(device, share)
+        slowed = clocked(device, share, sustained)
         return sum(
             max(part.flops / slowed.peak_rate(part.dtype), part.moved / slowed.memory_bandwidth)
             for part in _work(load, work, lengths)
@@ -196,13 +207,13 @@ def share_within(
 
 
 class _Part(NamedTuple):
-    """Work of one class: FLOPs, bytes, element type, and seconds where they are known."""
+    """Work of one class: FLOPs, bytes, element type, and how long vector units limit it, where known."""
 
     name: str
     flops: float
     moved: float
     dtype: str
-    seconds: float = 0.0
+    vector_seconds: float = 0.0
 
 
 def _work(load: EngineLoad, work: StepOperators, lengths: RequestLengths) -> Iterator[_Part]:
@@ -212,14 +223,14 @@ def _work(load: EngineLoad, work: StepOperators, lengths: RequestLengths) -> Ite
         if o.comm < 0:
             sums = (
                 load.steps * q.constant
-                + load.tokens * q.tokens
-                + load.sampled * q.sampled
+                + load.computed_tokens * q.tokens
+                + load.computed_samples * q.sampled
                 + experts_met * q.experts_met
                 for q in (o.flops, o.bytes)
             )
             flops, moved = (o.count * value for value in sums)
             yield _Part(_CLASSES.get(o.op, o.op), flops, moved, o.dtype)
-    for a in work.attention if load.padding is None else ():
+    for a in work.attention if not load.padded else ():
         pairs, read = lengths.attended(load.role, a.reach)
         flops = a.flops_per_pair * pairs + a.flops_per_token * load.tokens
         moved = a.bytes_per_token * load.tokens + a.bytes_per_context * read
@@ -227,23 +238,31 @@ def _work(load: EngineLoad, work: StepOperators, lengths: RequestLengths) -> Ite
         yield _Part("attention", a.layers * flops, a.layers * moved, a.dtype)
 
 
-def _padded_work(
-    load: EngineLoad, work: StepOperators, lengths: RequestLengths, device: Device
-) -> Iterator[_Part]:
+def _padded_work(load: EngineLoad, work: StepOperators, device: Device) -> Iterator[_Part]:
     """What engines without paged attention do: copy and mask all keys of a step, in many small kernels."""
-    if load.padding is None:
-        return
-    _, read = lengths.attended(load.role)
-    queries, context = load.padded(load.tokens, read)
-    each, dtype = work.model.layers * load.steps, work.attention[0].dtype
-    attention = MaskedAttention(work, device)
-    keys, seconds = context + queries, attention.seconds(queries, context)
-    flops, moved = attention.work.flops(queries, keys), attention.work.moved(queries, keys)
-    yield _Part("attention", each * flops, each * moved, dtype, each * seconds)
-    for count, size in separate_kernels(work):
-        moved = size * queries
-        seconds = max(moved / device.memory_bandwidth, device.kernel_overhead)
-        yield _Part("vector", 0.0, each * count * moved, dtype, each * count * seconds)
+    attention, dtype = MaskedAttention(work, device), work.attention[0].dtype
+    for queries, context, steps in load.padded:
+        each, keys = work.model.layers * steps, context + queries
+        flops, read = attention.work.flops(queries, keys), attention.work.read(queries, keys)
+        yield _Part("attention", each * flops, each * read, dtype)
+        copied, seconds = attention.work.copied(keys), attention.copying_seconds(keys)
+        for count, moved, kernel_s in (
+            (1, copied, seconds),
+            *((count, size * queries, 0.0) for count, size in separate_kernels(work)),
+        ):
+            at_memory = moved / device.memory_bandwidth
+            beyond = max(kernel_s, device.kernel_overhead, at_memory) - at_memory
+            filled = min(1.0, moved / FILLS)
+            yield _Part("vector", 0.0, each * count * moved, dtype, each * count * beyond * filled)
+
+
+def _sampling_work(load: EngineLoad, work: StepOperators, device: Device) -> Iterator[_Part]:
+    """Drawing tokens from sorted logits, on all ranks as if each did; a mean step stands for all."""
+    if load.sorted_sampling:
+        sampling, mean = SortedSampling(work.model.vocab, device), load.sampled / max(1, load.steps)
+        moved, seconds = sampling.moved(mean), float(sampling.seconds(np.array([mean]))[0])
+        beyond = max(0.0, seconds - moved / device.memory_bandwidth)
+        yield _Part("vector", 0.0, load.steps * moved, "fp32", load.steps * beyond)
 
 
 _MS = 1e-9
@@ -255,6 +274,8 @@ _LEFT_BEHIND = 0.1
 _FILLS = 4
 """Times that a request takes alone after which engines that keep up are as full as they will be: at nine
 tenths of what an engine can serve, requests of an 8B model take 3.6 times as long as alone."""
+_WAITS = 0.25
+"""Share of a request's time in the queue from which the queue is worth a word."""
 _DEVIATIONS = 3
 """Standard deviations that the growth must exceed: requests under way vary as Poisson's do."""
 
@@ -318,7 +339,7 @@ class ServedRun:
             finished=len(served.output),
             duration_s=seconds,
             ttft_ms=spread(served.ttft),
-            tpot_ms=spread(served.tpot[served.output > 1]),
+            tpot_ms=spread_of_any(served.tpot[served.output > 1]),
             itl_ms=gap_spread(o.totals),
             e2e_ms=spread(served.e2e),
             queue_ms=spread(served.queue),
@@ -377,7 +398,7 @@ class ServedRun:
             requests=int(asked.sum()),
             finished=int(mine.sum()),
             ttft_ms=spread(ttft),
-            tpot_ms=spread(tpot[output > 1]),
+            tpot_ms=spread_of_any(tpot[output > 1]),
             e2e_ms=spread(e2e),
             output_tokens_per_s=int(output.sum()) / seconds,
             attained=int(within_level(self.level, ttft, tpot, e2e).sum()) / int(asked.sum()),
@@ -394,14 +415,17 @@ class ServedRun:
             figures["deadlines_met"] = deadlines_met(stream, r["arrival"], r["finish"])
         return figures
 
-    def percentiles(self, share: float) -> tuple[float, float, float]:
-        """Milliseconds to the first token, per token and in all that this share of requests stays within."""
+    def percentiles(self, share: float) -> tuple[float, float | None, float]:
+        """Milliseconds to the first token, per token and in all that this share of requests stays within.
+
+        Per token None where no request had a second one.
+        """
         served = self._latencies
         ttft, tpot, e2e = (
             float(np.quantile(times, share)) if len(times) else 0.0
             for times in (served.ttft, served.tpot, served.e2e)
         )
-        return ttft, tpot, e2e
+        return ttft, tpot if (served.output > 1).any() else None, e2e
 
     @property
     def falls_behind(self) -> bool:
@@ -415,13 +439,10 @@ class ServedRun:
         A stream whose first half is too short to fill the engines tells nothing.
         """
         served = self._latencies
-        if not len(served.arrival):
+        if not len(served.arrival) or self.too_short_to_tell:
             return None
         begin, end = served.arrival.min(), served.arrival.max()
         quarter = (end - begin) / 4
-        alone = served.ttft.min() + shortest_gap(self.outcome.totals) * served.output.mean()
-        if 2 * quarter < _FILLS * alone:
-            return None
         second, last = (
             _under_way(served, t, t + quarter) for t in (begin + quarter, end - quarter)
         )
@@ -429,6 +450,35 @@ class ServedRun:
         if last - second <= max(_LEFT_BEHIND * come, _DEVIATIONS * np.sqrt(second + last)):
             return None
         return second, last
+
+    @property
+    def alone_ms(self) -> float:
+        """About what a mean request takes alone."""
+        served = self._latencies
+        return float(served.ttft.min() + shortest_gap(self.outcome.totals) * served.output.mean())
+
+    @property
+    def too_short_to_tell(self) -> bool:
+        """Whether the first half of a stream ends before engines that keep up are as full as they will be."""
+        return self.stream_ms / 2 < _FILLS * self.alone_ms
+
+    @property
+    def stream_ms(self) -> float:
+        """From the first arrival to the last."""
+        arrival = self._latencies.arrival
+        return float(arrival.max() - arrival.min())
+
+    @property
+    def _times_alone(self) -> float:
+        """How many times as long as alone requests of a short stream take, where that is too long.
+
+        Requests that all come at once are a batch, which nobody expects to take what one takes.
+        """
+        served = self._latencies
+        if not len(served.arrival) or not self.too_short_to_tell or self.stream_ms < self.alone_ms:
+            return 0.0
+        times = float(served.e2e.mean()) / max(self.alone_ms, _MS)
+        return times if times > _FILLS else 0.0
 
     @cached_property
     def _latencies(self) -> _Latencies:
@@ -498,8 +548,30 @@ class ServedRun:
                 f"warning: requests take ever longer: {second:,.0f} are under way in the second quarter of "
                 f"the stream and {last:,.0f} in the last; lower its rate or take more engines"
             )
+        notes += self._short_of_cache()
+        if times := self._times_alone:
+            notes.append(
+                f"warning: requests take {times:.1f} times as long as one alone, more than at nine tenths of "
+                "what engines serve; the stream is too short to tell how long they would take in the end: "
+                "lower its rate, take more engines, or serve more requests"
+            )
         notes += [gap for device in self._pool_devices if (gap := device.energy_gap)]
         return list(dict.fromkeys(notes))
+
+    def _short_of_cache(self) -> list[str]:
+        """A warning where requests wait in the queue because others fill the cache."""
+        served = self._latencies
+        waits, whole = (float(t.mean()) if len(t) else 0.0 for t in (served.queue, served.e2e))
+        kv = _fullest(self._pools(self._seconds))
+        tokens = max(1.0, float((served.prompt + served.output).mean())) if len(served.e2e) else 1.0
+        if kv.capacity_tokens - kv.peak_tokens >= tokens or waits < _WAITS * whole or not whole:
+            return []
+        return [
+            f"warning: the cache is full: it holds {kv.capacity_tokens:,} tokens, which is "
+            f"{kv.capacity_tokens / tokens:,.1f} requests of {tokens:,.0f} at their end, and requests wait "
+            f"{waits / whole:.0%} of their time before they start; use more devices, a smaller type of cache "
+            "or fewer requests at a time"
+        ]
 
     # --- engines --------------------------------------------------------------------------------
 
@@ -533,7 +605,8 @@ class ServedRun:
                 tokens=sum(int(t["tokens"]) for t in totals),
                 sampled=sum(int(t["pieces"]) for t in totals),
                 busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
-                padding=pool.options.padding,
+                sorted_sampling=pool.options.sorted_sampling,
+                padded=[shape for t in totals for shape in t["padded"]],
             )
             yield load, work, share
 
@@ -547,28 +620,32 @@ class ServedRun:
                 joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
         return joules_by_class
 
-    def shares_within(self, watts: float) -> dict[str, float]:
-        """By role, the highest clock at which devices at work stay below these watts."""
+    def shares_within(self, watts: float, sustained: bool) -> dict[str, float]:
+        """By role, the highest clock at which devices at work stay below these watts.
+
+        `sustained`: whether step times come from measurements, see `clocked`.
+        """
         lengths = RequestLengths(self._latencies.prompt, self._latencies.output)
         return {
-            load.role: min(clock, share_within(load, work, self.device, lengths, watts))
+            load.role: min(clock, share_within(load, work, self.device, lengths, watts, sustained))
             for load, work, clock in self._loads(self._seconds)
         }
 
     @property
-    def _clock_mhz(self) -> float | None:
-        """The lowest clock of a pool; None without power constants."""
-        constants = self.device.dynamic
-        if constants is None:
-            return None
-        return min(self.clock_shares or (1.0,)) * constants.clock_mhz
+    def _clocks(self) -> dict[str, float]:
+        """The lowest and the highest clock of a pool; none without power constants."""
+        if (constants := self.device.dynamic) is None:
+            return {}
+        shares = self.clock_shares or (1.0,)
+        lowest, highest = (f(shares) * constants.clock_mhz for f in (min, max))
+        return {"clock_mhz": lowest, "highest_clock_mhz": highest}
 
     def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
         """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
         price, tokens = self._price(seconds), max(1, int(lengths.output.sum()))
         figures: dict[str, Any] = {
-            "clock_mhz": self._clock_mhz,
+            **self._clocks,
             "price": price,
             "price_per_million_tokens": None if price is None else price / tokens * 1e6,
         }

@@ -42,7 +42,8 @@ def write_run(served: ServedRun, path: Path, card: dict[str, Any]) -> None:
 
 def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
     """The Run of a served stream, with engines as ranks; its card says what limits each of them."""
-    limits = [_limits(pool) for pool in served.setup.pools for _ in range(pool.engines)]
+    pools = [pool for pool in served.setup.pools for _ in range(pool.engines)]
+    limits = [_limits(pool, of) for pool, of in zip(pools, served.outcome.totals, strict=True)]
     count = len(limits)
     card = {**card, "settings": {**card.get("settings", {}), "engines": limits}}
     bodies, times = [], {}
@@ -54,10 +55,12 @@ def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
     return run_of(traces, times, _counters(served), tick_ps=1, kind="run")
 
 
-def _limits(pool: PoolSetup) -> dict[str, Any]:
+def _limits(pool: PoolSetup, totals: dict[str, Any]) -> dict[str, Any]:
+    """What bounds an engine, and the most that its cache held, which is more than at the end of any step."""
     return {
         "role": pool.role,
         "kv_capacity_tokens": pool.capacity.tokens,
+        "kv_peak_tokens": int(totals["peak_blocks"]) * pool.options.block_size,
         "token_budget": pool.options.token_budget,
         "max_requests": pool.options.max_requests,
     }

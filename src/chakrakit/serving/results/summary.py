@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.residuals import served_intervals
-from chakrakit.results import NO_SPREAD, Bars, Result, Spread
+from chakrakit.results import Bars, Result, Spread, milliseconds_text
+from chakrakit.serving.calibration import FITTED_TO
 from chakrakit.workloads.generate import ModelFigures
 
 
@@ -83,7 +84,8 @@ class TenantFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     finished: int
     ttft_ms: Spread
-    tpot_ms: Spread
+    tpot_ms: Spread | None
+    """None where no request had a second token."""
     e2e_ms: Spread
     output_tokens_per_s: float
     attained: float
@@ -97,9 +99,10 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     finished: int
     duration_s: float
     ttft_ms: Spread
-    tpot_ms: Spread
-    itl_ms: Spread
-    """Single gaps between tokens; percentiles to within 1.6 %."""
+    tpot_ms: Spread | None
+    """Of requests with a second token; None where there are none."""
+    itl_ms: Spread | None
+    """Single gaps between tokens, percentiles to within 1.6 %; None where there are no gaps."""
     e2e_ms: Spread
     queue_ms: Spread
     """From arrival to the first step."""
@@ -129,11 +132,13 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     energy_by_class: dict[str, float] = {}
     """Joules by class of work; `idle` is the energy that devices always take."""
     facility_joules: float | None = None
-    """The energy with the servers and the building included."""
+    """The energy with the building and the devices' share of their servers: 1 of 8 devices has an eighth."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
     clock_mhz: float | None = None
     """The lowest clock of any engine's devices; None without power constants."""
+    highest_clock_mhz: float | None = None
+    """The highest one: more than `clock_mhz` where engines of two phases differ in theirs."""
     drafts_accepted: float | None = None
     moves: int = 0
     """Caches moved from prefill to decode engines."""
@@ -165,24 +170,31 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
         figures = [
             (f"{name} {label}", getattr(spread, label))
             for name, spread in spreads.items()
+            if spread is not None
             for label in ("p50", "p95", "p99")
         ]
-        return Bars("latencies", [(name, value, f"{value:,.1f} ms") for name, value in figures])
+        rows = [(name, value, f"{milliseconds_text(value)} ms") for name, value in figures]
+        return Bars("latencies", rows)
 
 
 def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResult:
-    """The result with the intervals of its figures, as published runs of the engine showed."""
-    figures = {
-        n: msgspec.structs.asdict(getattr(result, n)) for n in ("ttft_ms", "tpot_ms", "e2e_ms")
-    }
+    """The result with the intervals of its figures, as published runs of the engine showed.
+
+    There are none where step times do not come from constants that were fitted to such runs: how far other
+    sources are off in an engine is not known.
+    """
+    if FITTED_TO not in result.step_times:
+        return result
+    spreads = {n: getattr(result, n) for n in ("ttft_ms", "tpot_ms", "e2e_ms")}
+    figures = {n: msgspec.structs.asdict(s) for n, s in spreads.items() if s is not None}
     return msgspec.structs.replace(result, intervals=served_intervals(machine, engine, figures))
 
 
-def gap_spread(totals: list[dict[str, Any]]) -> Spread:
+def gap_spread(totals: list[dict[str, Any]]) -> Spread | None:
     """The mean of the gaps between tokens, and their percentiles from the engines' histograms."""
     gaps, counts = _gaps(totals)
     if not counts.any():
-        return NO_SPREAD
+        return None
     upto = np.cumsum(counts)
     percentiles = [gaps[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.95, 0.99)]
     mean = sum(t["gap_time"] for t in totals) * 1e-9 / upto[-1]

@@ -7,12 +7,14 @@ from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
 from chakrakit.serving.steps.modelled import MaskedAttention, ModelledSteps, separate_kernels
 from chakrakit.serving.steps.operators import StepOperators, step_operators
+from chakrakit.serving.steps.sampling import SortedSampling
 
 __all__ = [
     "CollectiveTimes",
     "MaskedAttention",
     "MeasuredSteps",
     "ModelledSteps",
+    "SortedSampling",
     "StepCost",
     "StepOperators",
     "forward_seconds",

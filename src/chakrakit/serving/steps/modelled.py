@@ -34,6 +34,7 @@ from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, add_reach, in_pieces, roofline_attention
 from chakrakit.serving.steps.operators import StepAttention, StepOperator, StepOperators
+from chakrakit.serving.steps.sampling import SortedSampling
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import ALL, BYTES
 
@@ -50,6 +51,9 @@ class Measurements(msgspec.Struct, frozen=True):
 
     name: str
     device: str
+    peak: float
+    """FLOP/s in bf16 by its data sheet, and with the next line what carries the times to other devices."""
+    memory_bandwidth: float
     measured: str
     attention: list[tuple[int, int, int, int, float]]
     """Queries, keys, heads, size of a head, microseconds."""
@@ -60,12 +64,24 @@ class Measurements(msgspec.Struct, frozen=True):
 
 
 @cache
-def measurements_for(device: str) -> Measurements | None:
-    """The measurements of a device of this name; None without any."""
-    for file in sorted(_FOLDER.glob("*.json")):
-        if device == file.stem or device.startswith(f"{file.stem}-"):
-            return msgspec.json.decode(file.read_bytes(), type=Measurements)
-    return None
+def _all_measurements() -> dict[str, Measurements]:
+    files = sorted(_FOLDER.glob("*.json"))
+    return {f.stem: msgspec.json.decode(f.read_bytes(), type=Measurements) for f in files}
+
+
+def measurements_for(device: Device) -> Measurements | None:
+    """The measurements of a device, or of the one that is nearest by its data sheet.
+
+    They are carried to devices that have a profile: of others nothing but a data sheet is known.
+    """
+    known = _all_measurements()
+    for name, table in known.items():
+        if device.name == name or device.name.startswith(f"{name}-"):
+            return table
+    if not device.profile:
+        return None
+    bandwidth = device.memory_bandwidth
+    return min(known.values(), key=lambda table: abs(np.log(table.memory_bandwidth / bandwidth)))
 
 
 class MaskedWork(NamedTuple):
@@ -87,10 +103,13 @@ class MaskedWork(NamedTuple):
         """Of all queries with all keys."""
         return 4.0 * queries * keys * self.heads * self.size
 
-    def moved(self, queries: float, keys: float) -> float:
-        """Bytes of keys and values gathered, repeated for each head and read, and of the mask."""
-        copied = 2 * 2 * keys * self.size * (2 * self.stored + 2 * self.heads)
-        return copied + 2 * queries * keys
+    def copied(self, keys: float) -> float:
+        """Bytes of keys and values that are gathered and repeated for each head."""
+        return 2 * 2 * keys * self.size * (2 * self.stored + self.heads)
+
+    def read(self, queries: float, keys: float) -> float:
+        """Bytes of the repeated keys and values and of the mask, which attention itself reads."""
+        return 2 * 2 * keys * self.size * self.heads + 2 * queries * keys
 
 
 class MaskedAttention:
@@ -100,36 +119,46 @@ class MaskedAttention:
         self.work = MaskedWork.of(operators)
         self.size, self.heads, self.stored = self.work
         self.device = device
-        self.table = measurements_for(device.name)
+        self.table = measurements_for(device)
 
     def seconds(self, queries: int, context: int) -> float:
-        """Measured seconds; for a device without measurements, the least that FLOPs and copies take."""
+        """Measured seconds, carried to the device; without any, the least that FLOPs and copies take."""
         keys = context + queries
-        return self._measured(queries, keys) if self.table else self._bound(queries, keys)
+        if self.table is None:
+            return self._bound(queries, keys)
+        size = self._measured_size(self.table)
+        core = self.size / size * self._core(queries, keys, size)
+        return core * self._carried(self.table, queries, keys) + self.copying_seconds(keys)
+
+    def _carried(self, table: Measurements, queries: int, keys: int) -> float:
+        """The least that attention itself takes on the device, as a multiple of that on the measured one."""
+        flops, read = self.work.flops(queries, keys), self.work.read(queries, keys)
+        here = max(flops / self.device.peak_rate("bf16"), read / self.device.memory_bandwidth)
+        return float(here / max(flops / table.peak, read / table.memory_bandwidth))
+
+    def copying_seconds(self, keys: int) -> float:
+        """Of these, what gathers and repeats keys and values."""
+        if self.table is None:
+            return self.work.copied(keys) / self._bandwidth
+        size = self._measured_size(self.table)
+        gather = [(r[0], r[3] * self.stored / r[1]) for r in self.table.gather if r[2] == size]
+        repeat = [(r[0], r[3] * self.heads / r[1]) for r in self.table.repeat if r[2] == size]
+        slower = self.table.memory_bandwidth / self.device.memory_bandwidth
+        return slower * self.size / size * 2 * (line(gather, keys) + line(repeat, keys))
+
+    @property
+    def _bandwidth(self) -> float:
+        return self.device.memory_bandwidth * self.device.memory_efficiency
 
     def _bound(self, queries: int, keys: int) -> float:
-        device = self.device
-        bandwidth = device.memory_bandwidth * device.memory_efficiency
-        rate = device.peak_rate("bf16") * device.compute_efficiency
-        flops, moved = self.work.flops(queries, keys), self.work.moved(queries, keys)
-        return float(max(flops / rate, moved / bandwidth))
+        rate = self.device.peak_rate("bf16") * self.device.compute_efficiency
+        moved = self.work.copied(keys) + self.work.read(queries, keys)
+        return float(max(self.work.flops(queries, keys) / rate, moved / self._bandwidth))
 
-    def _measured(self, queries: int, keys: int) -> float:
-        assert self.table is not None
-        sizes = np.unique([r[3] for r in self.table.attention])
-        size = int(sizes[np.argmin(np.abs(np.log(sizes / self.size)))])
-        scale = self.size / size
-        return scale * (
-            self._core(queries, keys, size)
-            + 2
-            * line(
-                [(r[0], r[3] * self.stored / r[1]) for r in self.table.gather if r[2] == size], keys
-            )
-            + 2
-            * line(
-                [(r[0], r[3] * self.heads / r[1]) for r in self.table.repeat if r[2] == size], keys
-            )
-        )
+    def _measured_size(self, table: Measurements) -> int:
+        """The measured size of a head that is nearest to the model's."""
+        sizes = np.unique([r[3] for r in table.attention])
+        return int(sizes[np.argmin(np.abs(np.log(sizes / self.size)))])
 
     def _core(self, queries: int, keys: int, size: int) -> float:
         """Seconds of masked attention; they grow in steps of query blocks, so the next larger size counts."""
@@ -200,7 +229,12 @@ class ModelledSteps:
     @property
     def device(self) -> Device:
         """The accelerator at its clock; all devices are alike."""
-        return clocked(self.machine.devices[0], self.clock_share)
+        return clocked(self.machine.devices[0], self.clock_share, self._sustained)
+
+    @property
+    def _sustained(self) -> bool:
+        """Whether times of products come from measurements, in which the power limit had its say."""
+        return self.constants is not None or self.compute != "roofline"
 
     @cached_property
     def _profile(self) -> Profiled | None:
@@ -210,10 +244,11 @@ class ModelledSteps:
     def _mesh(self) -> Mesh:
         return Mesh(self.operators.plan)
 
-    def cost(self, whole: bool = False) -> StepCost:
+    def cost(self, whole: bool = False, sorted_sampling: bool = False) -> StepCost:
         """The step's time with all terms. Ranks that step together share the work of experts.
 
         With `whole`, the tokens of a step are padded together, and its padded shape determines its time.
+        With `sorted_sampling` tokens are drawn from sorted logits, which the head's time then contains.
         """
         together = self.operators.plan.dp > 1 and bool(self.operators.model.experts)
         unsampled = [o for o in self.operators.operators if not o.by_sampled]
@@ -227,7 +262,12 @@ class ModelledSteps:
                 lambda n: self._sum(dense, n, 0 * n) + self._messages(n) + self._attention_overhead,
                 ahead,
             ),
-            in_pieces(lambda n: self._sum(head, 0 * n, n), ahead),
+            in_pieces(
+                lambda n: (
+                    self._sum(head, 0 * n, n) + (self._sampling(n) if sorted_sampling else 0.0)
+                ),
+                ahead,
+            ),
             self.attention(),
             shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
             if together
@@ -236,8 +276,19 @@ class ModelledSteps:
             if together
             else None,
             padded=self.padded() if whole else None,
-            about=f"operators by {self.compute} on {self.device.name}",
+            about=f"operators by {self.compute} on {self.device.name}{self._masked(whole)}",
         )
+
+    def _sampling(self, sampled: F64) -> F64:
+        """Seconds of drawing tokens from sorted logits."""
+        sampling = SortedSampling(self.operators.model.vocab, self.machine.devices[0])
+        return sampling.seconds(sampled) * self._latency
+
+    def _masked(self, whole: bool) -> str:
+        """Whose masked attention a padded step has, where it is that of another device."""
+        table = measurements_for(self.device) if whole else None
+        own = table is None or self.device.name.startswith(table.name)
+        return "" if own or table is None else f", masked attention carried from {table.name}"
 
     @property
     def _latency(self) -> float:
@@ -332,7 +383,10 @@ class ModelledSteps:
     def _pair_rate(self, work: StepAttention, share: float) -> float:
         """FLOP/s of attention: that of a long prompt by the profile, else a share of the device's peak."""
         if self._profile is not None:
-            return self._attention_rate(self._profile) * self.clock_share
+            full, slow = self.machine.devices[0], self.device
+            return self._attention_rate(self._profile) * (
+                slow.peak_rate(work.dtype) / full.peak_rate(work.dtype)
+            )
         return float(self.device.peak_rate(work.dtype) * share)
 
     def _all_keys(
@@ -419,7 +473,7 @@ class ModelledSteps:
         """The time of an operation at this clock, as a multiple of what a profile says of the highest."""
         full, slow = self.machine.devices[0], self.device
         if flops / full.peak_rate(dtype) > moved / full.memory_bandwidth:
-            return 1 / self.clock_share
+            return full.peak_rate(dtype) / slow.peak_rate(dtype)
         return full.memory_bandwidth / slow.memory_bandwidth
 
     def _messages(self, tokens: F64) -> F64:
