@@ -11,6 +11,7 @@ from chakrakit.insight.operators import operators_of
 from chakrakit.insight.rank import rank_view
 from chakrakit.trace.model import EdgeKind, Edges, NodeType
 from chakrakit.trace.sets import Times, run_of
+from chakrakit.trace.timing import Intervals
 from support.recorded import linked
 
 
@@ -84,3 +85,19 @@ def test_calls_of_the_host_stand_around_the_kernels_that_they_launch():
         (2, "aten::mm", 20, 1),
         (3, "gemm", 20, 1),
     ]
+
+
+def test_communication_that_only_waits_is_apart_from_calls():
+    """A receive from 0 to 100 ns waits until 60; of a stretch from 50 on 10 ns of that are left."""
+    t = ck.TraceBuilder()
+    t.recv("recv_forward", 1, 0, 8)
+    times = Times(np.array([0], np.int64), np.array([100], np.int64))
+    view = rank_view(run_of(ck.TraceSet([t.build()]), {0: times}, tick_ps=1000), 0)
+    waits = [Intervals.one(0, 0), Intervals.one(0, 60)]
+    calls = call_tree(view, 0, 100, waits=waits)
+    assert [(c.name, c.time_ns, c.kind) for c in calls] == [
+        ("all", 100, "bubble"),
+        ("bubble", 60, "bubble"),
+        ("recv_forward", 40, "communication"),
+    ]
+    assert [c.time_ns for c in call_tree(view, 50, 100, waits=waits)] == [50, 40, 10]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from chakrakit.insight import ServingFacts
 from chakrakit.insight.served_requests import serving_change, serving_facts
@@ -31,18 +32,31 @@ def test_slower_steps_with_the_same_batches_are_told_as_such() -> None:
 
 
 def test_larger_batches_are_told_at_the_speed_of_the_first_run() -> None:
-    """Two more decodes in an output's steps at 3 ms each explain 6 of 8 ms; its steps are slower by 2."""
+    """Two more decodes in an output's steps at 3 ms each explain 6 of 8 ms.
+
+    The other 2 are slower steps only where B's own steps say so: 0.4 ms for each of 5 decodes.
+    """
     a = msgspec.structs.replace(
         facts(), step_model={"steps": 0.0, "decodes": 3.0, "prompt tokens": 0.0, "context": 0.0}
     )
     output = msgspec.structs.replace(
         a.output, steps_ms=a.output.steps_ms + 8, features=a.output.features | {"decodes": 5.0}
     )
-    change = serving_change(a, msgspec.structs.replace(a, output=output))
-    assert change is not None
-    assert [(p.what, p.delta_ms) for p in change.explained] == [
+    b = msgspec.structs.replace(a, output=output)
+    same = serving_change(a, b)
+    assert same is not None
+    assert [(p.what, p.delta_ms) for p in same.explained] == [
         ("output: more requests in its steps", 6),
-        ("output: slower steps with the same batch", 2),
+        ("output: not explained by what its steps hold", 2),
+    ]
+    slower = serving_change(
+        a, msgspec.structs.replace(b, step_model=a.step_model | {"decodes": 3.4})
+    )
+    assert slower is not None
+    of_output = [(p.what, p.delta_ms) for p in slower.explained if p.what.startswith("output")]
+    assert of_output == [
+        ("output: more requests in its steps", 6),
+        ("output: slower steps with the same batch", pytest.approx(2)),
     ]
 
 

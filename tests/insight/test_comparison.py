@@ -14,6 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.insight import compare, failures, parse_rule
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet, run_of
+from support.served import served
 
 
 def run_with(durations: np.ndarray) -> Run:
@@ -82,6 +83,38 @@ def test_runs_of_the_same_kind_give_the_noise(two_ranks):
     assert not quiet.step.significant
     assert failures(quiet, ["step>0.1%"]) == []
     assert failures(compare(a, slower(two_ranks, 2, 7_000)), ["step>3%"])
+
+
+def test_whether_runs_differ_is_said_as_far_as_it_is_known(two_ranks):
+    """One step a side tells no noise; of two predicted runs, an interval that holds zero says no."""
+    longer = slower(two_ranks, 2, 7_000)
+    assert compare(two_ranks, two_ranks).step.significant is False
+    assert compare(two_ranks, longer).step.significant is None
+    assert compare([two_ranks, slower(two_ranks, 2, 10)], longer).step.significant is True
+
+    def predicted(flops: int) -> ck.Run:
+        t = ck.TraceBuilder()
+        t.comp("layers.0.qkv", num_ops=flops, tensor_size=3 * 4096**2 * 2, op_type="matmul")
+        return ck.simulate(ck.TraceSet([t.build()]), "dgx-h200", compute="roofline").run()
+
+    for more, differs in ((1.001, False), (4.0, True)):
+        result = compare(predicted(2 * 4096**3), predicted(int(more * 2 * 4096**3)))
+        assert result.interval_ns is not None
+        assert (result.interval_ns[0] > 0) == differs
+        assert result.step.significant is differs
+
+
+def test_what_hangs_or_is_of_another_kind_is_not_compared_in_silence(two_ranks):
+    traces = ck.generate(model="gpt3-125m", tp=2, seq=128, global_batch=1).traces
+    with pytest.raises(ck.DeadlockError) as hang:
+        ck.simulate(traces, "dgx-h100", compute="roofline", faults=["device:1@1e5=0"])
+    hung = compare(two_ranks, hang.value.simulation.run())
+    assert hung.warning == "B does not end: what is compared is how far it came"
+    with pytest.raises(ConfigError, match="does not end"):
+        failures(hung, ["step>3%"])
+    other = compare(two_ranks, served())
+    assert other.warning.startswith("A is a program's run, B is a served stream")
+    assert other.incomparable
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.operators import Operators, Spent, roofline, roofline_of
+from chakrakit.insight.operators import Operators, Spent, _computed_in, roofline, roofline_of
 
 
 def test_roofline_of_a_product(linked):
@@ -15,7 +15,8 @@ def test_roofline_of_a_product(linked):
     assert point.ops == 2 * 8192 * 768 * 50257
     assert point.tflops == pytest.approx(point.ops / point.time_ns / 1e3)
     assert 0 < point.of_roof <= 1
-    assert roof.mfu == pytest.approx(roof.tflops_per_rank / 989)
+    assert roof.hfu == pytest.approx(roof.tflops_per_rank / 989)
+    assert 0 < roof.mfu < roof.hfu  # its attention computes scores again backward
 
 
 def spent(name: str, ops: int, moved: int, kind: str = "compute") -> Spent:
@@ -79,3 +80,21 @@ def test_simulated_products_have_the_peaks_of_their_types():
         roof = ck.analyze(ck.simulate(traces, "dgx-h100", compute="roofline").run()).roofline
         product = max(roof.points, key=lambda p: p.ops)
         assert (product.dtype, roof.peaks[dtype]) == (dtype, pytest.approx(peak, rel=0.01))
+
+
+def test_operators_compute_in_the_types_of_their_tensors():
+    """Only products have classes by type; others are as wide as their tensors. A CPU has no TF32."""
+    fp32, fp16 = '["Tensor(float)"]', '["Tensor(c10::Half)"]'
+    assert _computed_in("aten::gelu", "[[64, 2048]]", fp32, True) == "fp32"
+    assert _computed_in("aten::gelu", "[[64, 2048]]", fp16, True) == "fp16"
+    masked = '["Tensor(bool)", "Tensor(float)", "Tensor(float)"]'
+    assert _computed_in("aten::where", "[[8], [8], [8]]", masked, True) == "fp32"
+    image = ("[[1, 3, 8, 8], [4, 3, 3, 3]]", '["Tensor(float)", "Tensor(float)"]')
+    assert _computed_in("aten::convolution", *image, False) == "fp32"
+    assert _computed_in("aten::convolution", *image, True) == "tf32"
+
+
+@pytest.mark.parametrize("peaks", [(100, 0), (0, 1000)])
+def test_under_one_roof_of_two_nothing_says_what_bounds_an_operator(peaks):
+    roof = roofline_of(Operators(0, [spent("gemm", 10**6, 10**5)], [], [], [], []), 0, 0, *peaks)
+    assert (roof.points[0].bound, roof.points[0].of_roof) == ("", 0.0)

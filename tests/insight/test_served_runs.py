@@ -158,3 +158,18 @@ def test_the_slowest_requests_say_what_they_waited_for(usual: Made, few: Made) -
     questions = {a.question: a.figure for a in answers(usual.analysis)}
     assert questions["What did the slowest requests wait for?"] == "their output"
     assert "What is it bound by?" not in questions
+
+
+def test_runs_of_one_token_are_analyzed_and_compared(tmp_path):
+    """They have no time per output token; nothing else is missing."""
+    for name, output in (("one", 1), ("several", 4)):
+        stream = f"poisson{{rate=4,n=3,prompt=99,output={output}}}"
+        ck.serve("llama-3.1-8b", "dgx-h100", stream, output=tmp_path / name)
+    one = ck.analyze(tmp_path / "one").serving
+    assert one.tpot_ms is None
+    assert [row[0] for row in one.tables()[0].rows] == [
+        "to the first token", "end to end", "in the queue"
+    ]  # fmt: skip
+    compared = ck.compare(tmp_path / "one", tmp_path / "several")
+    assert {"ttft", "e2e"} <= compared.metrics.keys()
+    assert "tpot" not in compared.metrics

@@ -57,11 +57,43 @@ def test_operators_of_a_cpu_recording_show_its_products():
     assert "aten::view" not in spent
 
 
-def test_the_critical_path_of_a_linked_cpu_recording_shows_products_and_is_the_hosts(linked):
+def test_what_an_operator_computes_after_its_last_call_is_its_own_on_the_critical_path(tmp_path):
+    """A thread that is never idle is the path: addmm 0–10 and 20–90, what it calls 10–20, gelu 95–125."""
+    recording = Recording(device="cpu")
+    recording.op("aten::addmm", 0, 90)
+    recording.op("aten::resolve_conj", 10, 10, parent=2)
+    recording.op("aten::gelu", 95, 30)
+    for name, text in (("et", recording.observer_json()), ("kineto", recording.kineto_json())):
+        (tmp_path / f"{name}.json").write_text(text)
+    run = ck.link([tmp_path / "et.json", tmp_path / "kineto.json"])[0]
+    path = ck.analyze(run).critical_path
+    spent: dict[str, int] = {}
+    for segment in path.segments:
+        spent[segment.name] = spent.get(segment.name, 0) + segment.end_ns - segment.start_ns
+    # 5 µs of the host pass before gelu
+    assert spent == {"aten::addmm": 80_000, "aten::resolve_conj": 10_000, "aten::gelu": 35_000}
+    assert path.attribution == {"compute": 110_000, "host": 15_000}
+
+
+def test_the_critical_path_of_a_linked_cpu_recording_shows_products_and_is_computation(linked):
     analysis = ck.analyze(linked("gpt_pp_2"))
     path = {(kind, name): ns for kind, name, ns in analysis.critical_path.operators}
     assert path["compute", "aten::addmm"] > path["compute", "aten::add_"]
-    assert analysis.bound == "host"
+    assert analysis.bound == "computation"
+
+
+def test_what_bounds_a_cpu_recording_is_what_its_table_says():
+    """60 ms of loader and 40 of products: twice as fast, 30 and 20; nobody else is at work."""
+    analysis = ck.analyze(
+        recorded(
+            ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 60),
+            ("aten::mm", 60, 100),
+        ),
+        faster={"compute": 2},
+    )
+    assert analysis.bound == "data"
+    assert analysis.bound_saves == pytest.approx({"data": 0.3, "computation": 0.2, "host": 0})
+    assert analysis.what_if.gains[0].saved_ns == 20_000
 
 
 def test_waiting_for_a_data_loader_is_waiting_for_data():

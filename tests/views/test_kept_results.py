@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import chakrakit as ck
 from chakrakit.insight import LinksUse, LinkUse
+from chakrakit.published import list_studies, recorded_study
+from chakrakit.views import (
+    bounds_page,
+    campaign_html,
+    first_page,
+    html_report,
+    markdown_comparison,
+    markdown_report,
+    study_chart,
+    study_html,
+    study_page,
+    sweep_html,
+)
 from chakrakit.views.forest import Dot, forest_chart
 from chakrakit.views.network_map import network_map
 from chakrakit.views.plots import front, grid
 from support.commands import succeeded
-from support.kept_results import checksum, compare
+from support.kept_results import checksum, checksums, compare
+from support.paths import ROOT
+from support.random_workloads import random_case
 from support.recorded import linked
 
 
@@ -91,3 +109,100 @@ def test_kept_grids_fronts_and_maps() -> None:
     }
     shapes = {name: re.findall(r"<[^>]*>[^<]*", str(text)) for name, text in pictures.items()}
     compare("drawn-pictures", {name: [len(s), checksum("".join(s))] for name, s in shapes.items()})
+
+
+STUDIES = ["A01", "A18", "A28", "A37", "A50", "B02", "B06", "B25"]
+
+
+def test_kept_pages_of_studies() -> None:
+    """The pages and charts of the documentation, and the same for a browser."""
+    results = {name: recorded_study(name) for name in STUDIES}
+    for name, result in results.items():
+        assert study_page(result) == (ROOT / f"docs/studies/{name}.md").read_text()
+        assert study_chart(result) == (ROOT / f"docs/studies/{name}.svg").read_text()
+    assert first_page(list_studies()) == (ROOT / "docs/studies/README.md").read_text()
+    pages = {name: study_html(result) for name, result in results.items()}
+    compare("drawn-studies", checksums(pages | {"bounds": bounds_page(list(results.values()))}))
+
+
+@pytest.mark.parametrize("name", ["byterobust", "slow_nodes"])
+def test_kept_pages_of_campaigns(name: str, tmp_path: Path) -> None:
+    """With few histories of jobs that are in the examples."""
+    file = ROOT / "examples" / "campaigns" / f"{name}.yaml"
+    result = ck.campaign(file, histories=3, seed=4)
+    compare(f"drawn-campaign-{name}", checksums(pieces_of(campaign_html(result))))
+
+
+def pieces_of(page: str) -> dict[str, object]:
+    """The pictures and tables of a page, and all that it says."""
+    return {
+        "pictures": re.findall(r"<svg.*?</svg>", page, re.DOTALL),
+        "tables": re.findall(r"<table.*?</table>", page, re.DOTALL),
+        "words": re.sub(
+            r"<script.*?</script>|<style.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL
+        ),
+    }
+
+
+def test_kept_pages_of_sweeps() -> None:
+    """A table of steps with two machines, failures and points that do not fit; and one of served streams."""
+    draw = random.Random(3)
+    axes = [(tp, data, m) for tp in (1, 2, 4) for data in ("ddp", "fsdp") for m in ("a", "b")]
+    steps = [
+        {"plan.tp": tp, "plan.data": data, "machine": m, "passes": "none",
+         "status": "failed" if draw.random() < 0.1 else "done", "error": "too large",
+         "key": str(i), "ranks": 8,
+         "step_ns": draw.uniform(1e6, 9e6), "tokens_per_s": draw.uniform(1e3, 1e5), "mfu": draw.random(),
+         "exposed_comm_ns": draw.uniform(0, 1e6), "idle_ns": draw.uniform(0, 1e6),
+         "memory_bytes": draw.randrange(1 << 30, 90 << 30), "fits": draw.random() < 0.8,
+         "energy_joules": draw.uniform(10, 99), "price": draw.uniform(0.1, 2)}
+        for i, (tp, data, m) in enumerate(axes)
+    ]  # fmt: skip
+    served = [
+        {"tp": tp, "rate_scale": scale, "machine": "m", "status": "done", "error": None, "key": str(tp),
+         "attained": draw.random(), "output_tokens_per_s": draw.uniform(10, 9e3),
+         "output_tokens_per_s_per_device": draw.uniform(10, 3e3), "goodput": draw.uniform(0, 9),
+         "ttft_p99_ms": draw.uniform(9, 999), "tpot_p99_ms": draw.uniform(1, 60),
+         "e2e_p99_ms": draw.uniform(99, 9e3), "mean_batch": draw.uniform(1, 99),
+         "preemptions": draw.randrange(9)}
+        for tp in (1, 2, 8) for scale in (1, 2, 4)
+    ]  # fmt: skip
+    tables = {"steps": steps, "served": served}
+    pages = {name: sweep_html(name, pa.Table.from_pylist(rows)) for name, rows in tables.items()}
+    compare("drawn-sweeps", {name: checksums(pieces_of(page)) for name, page in pages.items()})
+
+
+def random_run(number: int) -> ck.Run:
+    """A small workload on a small machine, with a slow rank and durations that vary."""
+    traces, machine, _ = random_case(number)
+    return ck.simulate(traces, machine, stragglers=["1=1.5"], jitter=0.1, seed=number).run()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [range(1, 5), pytest.param(range(5, 40), marks=pytest.mark.slow)],
+    ids=["first", "others"],
+)
+def test_kept_views_of_random_runs(numbers: range, tmp_path: Path) -> None:
+    """Reports, timelines of both kinds and a comparison; some workloads are without any compute."""
+    figures = {}
+    for number in numbers:
+        try:
+            runs = random_run(number), random_run(number + 1)
+        except ck.ChakraError as refusal:
+            figures[str(number)] = {"refused": str(refusal)}
+        else:
+            figures[str(number)] = checksums(viewed(*runs, tmp_path))
+    compare(f"drawn-random-{numbers.start}", figures)
+
+
+def viewed(run: ck.Run, other: ck.Run, folder: Path) -> dict[str, Any]:
+    """A run in all forms, beside another."""
+    analysis, compared, facts = ck.analyze(run), ck.compare(run, other), {"": "a run", "seed": "3"}
+    figures: dict[str, Any] = pieces_of(html_report(analysis, facts, compared))
+    figures["markdown"] = markdown_report(analysis, facts, compared)
+    figures["compared"] = markdown_comparison(compared)
+    for name, form in (("t.json", {}), ("t.pftrace", {}), ("spans.json", {"to": "otlp"})):
+        ck.export(run, folder / name, **form)
+        figures[name] = (folder / name).read_bytes().decode("latin1")
+    return figures

@@ -25,6 +25,7 @@ def test_bars_are_as_long_as_their_values() -> None:
     widths = [float(w) for w in re.findall(r'<rect[^>]* width="([0-9.]+)"', picture.svg)]
     assert widths[1] / widths[0] == pytest.approx(4, rel=0.02)
     assert re.findall(r">(short|long|1 m|4 m)<", picture.svg) == ["short", "1 m", "long", "4 m"]
+    assert picture._repr_svg_() == picture.svg  # what a notebook asks for
 
 
 def test_collectives_are_drawn_over_their_sizes(tmp_path: Path) -> None:

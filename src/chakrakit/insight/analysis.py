@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.arrays import I64
-from chakrakit.errors import DeadlockError
+from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.insight.advice import Advice, advice_table
 from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
 from chakrakit.insight.communication import (
@@ -40,6 +40,7 @@ from chakrakit.insight.critical_path import (
     slack_by_rank,
     walk,
     what_if_of,
+    with_loader,
 )
 from chakrakit.insight.diagnosis import (
     Culprit,
@@ -63,7 +64,7 @@ from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.operators import Operators, RunRoofline, listed_operators, roofline_of
 from chakrakit.insight.rank import Causes, Table, percent, rank_view
 from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
-from chakrakit.insight.served_requests import ServingFacts, serving_facts
+from chakrakit.insight.served_requests import ServingFacts, is_served, serving_facts
 from chakrakit.insight.step_times import Steps, join_steps
 from chakrakit.machines import load_machine, recorded_on
 from chakrakit.parallel import Workers
@@ -113,6 +114,10 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     peak_gbps: float = 0.0
 
 
+_ENDLESS = ("hang", "missing-rank", "dead-rank", "order-mismatch", "size-mismatch", "type-mismatch")
+"""Kinds of culprits that no run ends with."""
+
+
 class Analysis(Result, msgspec.Struct, kw_only=True):
     """Everything `analyze` finds out about a run, one field per section."""
 
@@ -140,9 +145,10 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     delays: JobDelays | None = None
     """What delays cost a pipeline-parallel job; None unless its operations say their stage and replica."""
     bound: str = ""
-    """What saves most when it is twice as fast: `device`, `communication`, `host`, `data` or `saving` (to a
-    store); `balanced` where several save about the same, `unexplained` where nothing in the run says what it
-    waits for, and empty for what no resource bounds, such as a hang or a campaign."""
+    """What saves most when it is twice as fast: `device` (`computation` where nothing runs on one),
+    `communication`, `host`, `data` or `saving` (to a store); `balanced` where several save about the same,
+    `unexplained` where nothing in the run says what it waits for, and empty for what no
+    resource bounds, such as a hang or a campaign."""
     bound_saves: dict[str, float] = {}
     """The share of the run that each resource saves when it is twice as fast, largest first."""
     explained: float = 0.0
@@ -189,6 +195,11 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     def tables(self) -> list[Table]:
         """Every section as tables for people, the most useful ones first."""
         return [table for tables in self.sections().values() for table in tables]
+
+    @property
+    def endless(self) -> bool:
+        """Whether the run hangs, so that its span is how far it came."""
+        return any(culprit.kind in _ENDLESS for culprit in self.culprits)
 
     def sections(self) -> dict[str, list[Table]]:
         """Tables for people by the name of their section, the most useful ones first."""
@@ -327,8 +338,8 @@ def _assembled(
     times = join_breakdown(parts.busy, matched, span).ranks
     model = _model(parts, matched)
     del matched  # it is as large as the model
-    what_if = _what_if(parts, model, length, options, notes)
-    bound = _bound(run, parts, model, path, times)
+    what_if = _what_if(run, parts, model, length, options, notes)
+    bound = _bound(run, parts, model, path, times, length)
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
@@ -372,18 +383,19 @@ def _bound(
     model: Model | None,
     path: CriticalPath,
     times: Sequence[RankTime],
+    length: int,
 ) -> Bound:
     """What bounds the run; nothing does where it hangs or where its rows are a campaign's."""
     if is_recording(run) or run.card.tool == CAMPAIGN:
         return Bound("")
     on_device = any(busy.on_device for busy in parts.busy)
-    bound = _scheduled_bound(model, on_device) or path_bound(path.attribution)
-    waits = [t.breakdown.parts() for t in times]
-    if bound.name == "host" and sum(w["data"] for w in waits) > sum(w["host"] for w in waits):
-        return msgspec.structs.replace(bound, name="data")
-    return bound
+    bound = _scheduled_bound(model, on_device) or path_bound(path.attribution, on_device)
+    loading = sum(t.breakdown.parts()["data"] for t in times)
+    return with_loader(bound, loading / max(length * len(times), 1))
 
 
+STEP_TIMES = "step times: "
+"""How the note begins that says where the step times of a served stream come from."""
 _STATES = ("in service", "empty", "slow")
 """Rows of a campaign's history that say how a node is, beside what the job does."""
 _NS_PER_HOUR = 3.6e12
@@ -429,6 +441,10 @@ def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOption
     Times that were measured on a faster device may lie above that one; then there is none.
     """
     asked = options.peak_tflops, options.peak_gbps
+    if not all(0 <= peak < math.inf for peak in asked):
+        raise ConfigError(
+            f"peak-tflops and peak-gbps are {asked[0]:g} and {asked[1]:g}; give rates above 0"
+        )
     if any(asked):
         return roofline_of(operators, span, len(run), *asked)
     stated = run.card.settings
@@ -530,7 +546,7 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
     if note := run.card.settings.get("scheduled"):
         notes.append(str(note))
     if source := run.card.settings.get("step_times"):
-        notes.append(f"step times: {source}")
+        notes.append(f"{STEP_TIMES}{source}")
     return [*notes, *_undecided(run)]
 
 
@@ -549,13 +565,26 @@ def _model(parts: GatheredFacts, matched: Matched) -> Model | None:
     return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
 
 
+_DECIDED = {
+    "a served stream": "faster steps hold other requests; serve the stream again on a faster machine",
+    "a campaign's history": "other stages lead to other failures; run the campaign with them",
+}
+"""Runs whose rows would be others if some took less time: scheduling the same rows again says nothing."""
+
+
 def _what_if(
+    run: Run,
     parts: GatheredFacts,
     model: Model | None,
     length: int,
     options: AnalysisOptions,
     notes: list[str],
 ) -> WhatIf:
+    if is_served(run) or run.card.tool == CAMPAIGN:
+        what = "a served stream" if is_served(run) else "a campaign's history"
+        note = f"no what-if and slack of {what}: {_DECIDED[what]}"
+        notes += [note] if options.faster else []
+        return WhatIf(length, 0, [], [], note)
     if model is None:
         note = (
             f"{parts.rows:,} nodes: what-if and slack are left out above {parts.room}; select ranks"

@@ -67,6 +67,11 @@ class Breakdown(Result, msgspec.Struct):
     idle: dict[str, int]
     data_ns: int = 0
 
+    @property
+    def at_work_ns(self) -> int:
+        """How long it computed, moved data or copied: waiting inside a collective is no work."""
+        return self.busy_ns - self.exposed_wait_ns - self.bubble_ns
+
     def parts(self) -> dict[str, int]:
         """The span by PARTS, waiting for the same thing counted together whether it is idle or exposed."""
         idle = self.idle
@@ -121,7 +126,7 @@ class TimeBreakdown(Result, msgspec.Struct):
                 r.rank,
                 *map(ms, r.breakdown.parts().values()),
                 ms(r.breakdown.comm_ns),
-                percent(r.breakdown.busy_ns, self.span_ns),
+                percent(r.breakdown.at_work_ns, self.span_ns),
             )
             for r in self.ranks
         ]

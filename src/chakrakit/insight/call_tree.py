@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from chakrakit.arrays import F64, I64
 from chakrakit.insight.operators import spent_on
 from chakrakit.insight.rank import KIND_NAMES, RankView
 from chakrakit.trace.model import depth_of
+from chakrakit.trace.timing import Intervals
 
 _DOTTED = re.compile(r"[\w\[\]<>-]+(\.[\w\[\]<>-]+)+$")
 """Names that are paths: `layers.3.mlp.up`, and not `void at::native::kernel<0.5>(…)`."""
@@ -25,16 +27,23 @@ class CallTreeNode:
     name: str
     depth: int
     kind: str
-    """What takes most of its time: compute, communication or copy."""
+    """What takes most of its time: compute, communication or copy, or one of WAITS."""
     time_ns: int
     count: int
     """Rows that worked for it."""
 
 
-def call_tree(view: RankView, begin_ns: int, end_ns: int, least: float = 0.0) -> list[CallTreeNode]:
+WAITS = ("late ranks", "bubble")
+"""What communication that only waits does instead: waits for ranks that come late, or for messages."""
+
+
+def call_tree(
+    view: RankView, begin_ns: int, end_ns: int, least: float = 0.0, waits: Sequence[Intervals] = ()
+) -> list[CallTreeNode]:
     """All calls in depth-first order, the longest of each level first; those below `least` of all left out.
 
-    Layers and other parts that are numbered count as one (`layers.*`). The first call is the whole.
+    Layers and other parts that are numbered count as one (`layers.*`). The first call is the whole. `waits`
+    are the times of WAITS, where they are known: communication that waits then is apart from all calls.
     """
     rows = np.flatnonzero(view.works_on_device & (view.end > begin_ns) & (view.start < end_ns))
     length = np.maximum(view.end[rows] - view.start[rows], 1)
@@ -42,7 +51,17 @@ def call_tree(view: RankView, begin_ns: int, end_ns: int, least: float = 0.0) ->
     nanos = spent_on(view, rows) * (np.maximum(inside, 0) / length)
     paths = _Paths()
     leaf = _paths_of(view, rows, paths)
-    return paths.calls(leaf, nanos, view.kind[rows].astype(np.int64), least)
+    kind = view.kind[rows].astype(np.int64)
+    talks = np.flatnonzero(view.is_comm[rows])
+    begin, end = np.maximum(view.start[rows], begin_ns), np.minimum(view.end[rows], end_ns)
+    for number, (name, waiting) in enumerate(zip(WAITS, waits, strict=False)):
+        waited = waiting.share_of(begin[talks], end[talks])
+        at, waited = talks[waited > 0], waited[waited > 0]
+        nanos[at] -= waited
+        leaf = np.append(leaf, np.full(len(at), paths.below(0, [name]))) if len(at) else leaf
+        kind = np.append(kind, np.full(len(at), len(KIND_NAMES) + number))
+        nanos = np.append(nanos, waited)
+    return paths.calls(leaf, nanos, kind, least)
 
 
 def _paths_of(view: RankView, rows: I64, paths: _Paths) -> I64:
@@ -120,7 +139,8 @@ class _Paths:
 
     def calls(self, leaf: I64, nanos: F64, kind: I64, least: float) -> list[CallTreeNode]:
         """The tree of all paths with the times of those that end in them, depth first."""
-        size, kinds = len(self._names), len(KIND_NAMES)
+        names = [*KIND_NAMES.values(), *WAITS]
+        size, kinds = len(self._names), len(names)
         times = np.bincount(leaf * kinds + kind, nanos, minlength=size * kinds).reshape(size, kinds)
         counts = np.bincount(leaf, minlength=size)
         for path in range(size - 1, 0, -1):  # those inside have higher numbers
@@ -135,7 +155,7 @@ class _Paths:
         stack = [(0, 0)]
         while stack:
             path, depth = stack.pop()
-            main = KIND_NAMES[int(times[path].argmax())]
+            main = names[int(times[path].argmax())]
             calls.append(
                 CallTreeNode(self._names[path], depth, main, round(total[path]), int(counts[path]))
             )

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from chakrakit.arrays import I8, I64
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.insight.analysis import Analysis, analyze
+from chakrakit.insight.analysis import STEP_TIMES, Analysis, analyze
 from chakrakit.insight.breakdown import PARTS
 from chakrakit.insight.communication import role_of
 from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
@@ -116,9 +116,16 @@ class StepChange(Result, msgspec.Struct):
     ratio: float
     delta_ns: int
     noise_ns: int
-    significant: bool
+    significant: bool | None
+    """Whether the sides differ beyond the noise of their steps and, where both were predicted, by an interval
+    that excludes zero; None where nothing tells the noise, as with one recorded step a side."""
     a_steps: list[int]
     b_steps: list[int]
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether steps of one side differ by as much."""
+        return abs(self.delta_ns) <= self.noise_ns
 
 
 class ChangeCause(Result, msgspec.Struct):
@@ -171,7 +178,8 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """Where the difference should lie in 90 of 100 measured pairs, for two predicted runs: errors that both
     have cancel, so that it is narrower than the intervals of the two."""
     incomparable: bool = False
-    """Whether computation is costed in two ways that cannot be compared."""
+    """Whether the difference says nothing: computation is costed in two ways, a run hangs, or the two are of
+    different kinds."""
     serving: ServingChange | None = None
     """Why B's requests take longer or shorter; None unless both runs served requests."""
 
@@ -181,23 +189,26 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
 
     def _noise(self) -> str:
         """How far the steps of one side lie apart, where a side has more than one."""
-        if max(len(self.step.a_steps), len(self.step.b_steps)) < 2:
+        step = self.step
+        if max(len(step.a_steps), len(step.b_steps)) < 2:
             return "noise not known"
-        return f"noise {ms(self.step.noise_ns):,} ms"
+        return f"noise {ms(step.noise_ns):,} ms{', within it' if step.within_noise else ''}"
 
     def answers(self) -> list[Table]:
         """How the step changed and what explains it: what a first screen holds."""
         s = self.step
-        sign = "" if s.significant else ", within the noise"
         title = (
             f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({round(100 * (s.ratio - 1), 2) + 0.0:+.2f} %, "
-            f"{self._noise()}{sign}){self._within()}"
+            f"{self._noise()}){self._within()}"
         )
         rows = [
             (c.change, c.what, ms(c.delta_ns), percent(c.delta_ns, s.delta_ns)) for c in self.causes
         ] or [("", "nothing: it takes as long", 0.0, 0.0)]
+        if (
+            self.serving
+        ):  # requests have no step: the whole run's time says when the last of them came
+            return self.serving.tables()
         return [
-            *(self.serving.tables() if self.serving else []),
             *([gap_table(self.gap, s.delta_ns)] if self.gap else []),
             Table.of(title, ("changed", "what", "ms", "% of it"), rows),
         ]
@@ -288,7 +299,8 @@ def compare_analyses(
     their critical paths.
     """
     first, second = a[0], b[0]
-    step = _step(a, b)
+    interval = _interval(first, second)
+    step = _step(a, b, interval)
     notes = _notes(first, second)
     parts = explanation(*runs) if runs is not None else None
     if parts is None:
@@ -308,19 +320,26 @@ def compare_analyses(
         notes=notes,
         warning=_warning(first, second),
         gap=_gap(first, second, step.delta_ns, runs),
-        interval_ns=_interval(first, second),
-        incomparable=_incomparable(first, second),
+        interval_ns=interval,
+        incomparable=bool(_incomparable(first, second)),
         serving=serving_change(first.serving, second.serving),
     )
 
 
-def _step(a: list[Analysis], b: list[Analysis]) -> StepChange:
+def _step(a: list[Analysis], b: list[Analysis], interval: tuple[float, float] | None) -> StepChange:
     sides = [[p for x in side for p in step_periods(x)] for side in (a, b)]
     usual = [int(np.median([x.steps.median_ns for x in side])) for side in (a, b)]
     noise = max((max(s) - min(s)) // 2 if len(s) > 1 else 0 for s in sides)
     delta = usual[1] - usual[0]
     ratio = usual[1] / usual[0] if usual[0] else float(usual[1] > 0) or 1.0
-    return StepChange(usual[0], usual[1], ratio, delta, noise, abs(delta) > noise, *sides)
+    several = max(len(side) for side in sides) > 1
+    if abs(delta) <= noise:
+        differs: bool | None = False
+    elif interval is not None:
+        differs = not interval[0] <= 0 <= interval[1]
+    else:
+        differs = True if several else None
+    return StepChange(usual[0], usual[1], ratio, delta, noise, differs, *sides)
 
 
 def step_periods(analysis: Analysis) -> list[int]:
@@ -572,9 +591,9 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
         out |= {name: (figures_a[name], figures_b[name]) for name in figures_a if name in figures_b}
     if a.serving is not None and b.serving is not None:
         for name in ("ttft", "tpot", "e2e"):
-            spreads = (getattr(x.serving, f"{name}_ms") for x in (a, b))
-            mean_a, mean_b = (s.mean * 1e6 for s in spreads)
-            out[name] = (mean_a, mean_b)
+            spread_a, spread_b = (getattr(x.serving, f"{name}_ms") for x in (a, b))
+            if spread_a and spread_b:  # no request of a run may have had a second token
+                out[name] = (spread_a.mean * 1e6, spread_b.mean * 1e6)
     return out
 
 
@@ -600,18 +619,45 @@ def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
     return difference(before, after, b.span_ns - a.span_ns)
 
 
-def _incomparable(a: Analysis, b: Analysis) -> bool:
-    return rungs_differ(x.footprint.rung if x.footprint else "" for x in (a, b))
+def _incomparable(a: Analysis, b: Analysis) -> str:
+    """Why the difference of two runs says nothing; empty where it does."""
+    hung = [side for side, x in (("A", a), ("B", b)) if x.endless]
+    if hung:
+        verb = "do" if len(hung) > 1 else "does"
+        return f"{' and '.join(hung)} {verb} not end: what is compared is how far it came"
+    subjects = [_subject(x) for x in (a, b)]
+    if subjects[0] != subjects[1]:
+        return "A is {}, B is {}: they have nothing to compare".format(*subjects)
+    steps = [_step_times(x) for x in (a, b)]
+    if len({family for family, _ in steps if family}) > 1:
+        return _STEP_TIMES.format(*(text for _, text in steps))
+    rungs = [x.footprint.rung if x.footprint else "" for x in (a, b)]
+    return _RUNGS.format(*rungs) if rungs_differ(rungs) else ""
+
+
+def _step_times(a: Analysis) -> tuple[str, str]:
+    """Where the step times of a served stream come from: the kind of source, and all that is said of it."""
+    said = next((n.removeprefix(STEP_TIMES) for n in a.notes if n.startswith(STEP_TIMES)), "")
+    found = re.search(r"fitted to published runs|measured layers|operators by \S+", said)
+    return (found[0] if found else said), said
+
+
+def _subject(a: Analysis) -> str:
+    """What a run is of."""
+    if a.campaign:
+        return "a campaign's history"
+    return "a served stream" if a.serving is not None else "a program's run"
 
 
 def _warning(a: Analysis, b: Analysis) -> str:
     warnings = [f"{side}: {x.warning}" for side, x in (("A", a), ("B", b)) if x.warning]
-    rungs = [x.footprint.rung if x.footprint else "" for x in (a, b)]
-    if _incomparable(a, b):
-        warnings.append(_RUNGS.format(*rungs))
-    return "; ".join(warnings)
+    return "; ".join([*warnings, *filter(None, [_incomparable(a, b)])])
 
 
+_STEP_TIMES = (
+    "step times are those of {} in A and of {} in B, so that their difference says little about the two "
+    "machines; serve both with one --compute"
+)
 _RUNGS = (
     "computation is costed by {} in A and by {} in B, so that their difference says nothing about the two "
     "machines; simulate both with one --compute"
@@ -653,7 +699,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
         )
         limit = self.limit * (1.0 if self.unit == "%" else _UNITS.get(self.unit, 1.0))
         over = moved > limit if self.above else moved < limit
-        if not over or (self.metric == "step" and not result.step.significant):
+        if not over or (self.metric == "step" and result.step.within_noise):
             return ""
         change_text = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
         side = "more" if self.above else "less"

@@ -6,7 +6,8 @@ split further, by the operators whose kernels take longer or shorter than predic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from chakrakit.passes.base import narrow
 from chakrakit.results import Result
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run
+from chakrakit.trace.timing import Intervals
 
 _NAMED = 8
 """Operators that are named; the others are summed."""
@@ -34,6 +36,9 @@ _CLOSED_BY = {
     "exposed copy": "the bandwidth between host and device",
     "other idle": "gaps between kernels (kernel_overhead of the device)",
 }
+_COPIES = "copies"
+"""What both runs call operators that copy, and copies from one place of a device's memory to another."""
+_INSIDE = re.compile("Memcpy DtoD")
 _STREAMS = "streams that a prediction does not have"
 _TITLES = {
     "compute": "kernels",
@@ -83,15 +88,21 @@ def gap_of(
     With the recording itself, only what belongs to its steps counts, and kernels have the names by which
     the prediction calls their operators.
     """
-    spent_a = _by_operator(predicted)
-    if recording is not None:
-        recording = _in_steps(recording)
+    spent_a, a = _by_operator(predicted), _parts(predicted)
+    if recording is None:
+        spent_b, b = _by_operator(measured), _parts(measured)
+    else:
+        heads, recording = _heads(recording), _in_steps(recording)
         measured = analyze(recording)
-    spent_b = _by_operator(measured)
-    if recording is not None:
         per = max(len(measured.ranks), 1) * measured.steps.count
         spent_b = {n: ns / per for n, ns in _recorded_by_operator(recording, set(spent_a)).items()}
-    a, b = _parts(predicted), _parts(measured)
+        b = _parts(measured)
+        for name, ns in heads.items():
+            b[name] += ns / per
+        # Copies within the device are work of it that a prediction times with the kernels that copy.
+        inside = min(_copied_inside(recording) / per, b["exposed copy"])
+        spent_b[_COPIES] = spent_b.get(_COPIES, 0.0) + inside
+        b["exposed copy"], b["compute"] = b["exposed copy"] - inside, b["compute"] + inside
     parts = [*_kernels((spent_a, spent_b), a["compute"], b["compute"])]
     parts += [
         _part(_TITLES.get(name, name), "", a[name], b[name], _CLOSED_BY[name]) for name in PARTS[1:]
@@ -108,7 +119,7 @@ def _part(part: str, what: str, a: float, b: float, closes: str) -> GapPart:
     return GapPart(part, what, a, b, round(b - a), closes)
 
 
-def _parts(analysis: Analysis) -> Mapping[str, float]:
+def _parts(analysis: Analysis) -> dict[str, float]:
     """The parts of the mean rank's step in ns."""
     per = max(len(analysis.ranks), 1) * analysis.steps.count
     every = [r.breakdown.parts() for r in analysis.ranks]
@@ -158,6 +169,36 @@ def _in_steps(recording: Run) -> Run:
     return as_run(narrow(recording, whole))
 
 
+def _heads(recording: Run) -> dict[str, float]:
+    """How long devices wait at the beginning of the step that `_in_steps` begins with, by what for.
+
+    That is after the work of the step before it, which is not selected with it.
+    """
+    waited = {"data": 0.0, "host": 0.0}
+    for view in rank_views(recording):
+        steps = np.unique(view.trace.step[view.trace.step >= 0])
+        works = view.works_on_device & view.ran
+        before, within = (works & np.isin(view.trace.step, s) for s in (steps[:1], steps[1:2]))
+        if len(steps) < 2 or not before.any() or not within.any():
+            continue
+        begin, end = int(view.end[before].max()), int(view.start[within].min())
+        loads = np.flatnonzero(view.loads_data & view.on_host & view.ran)
+        loading = Intervals.of(view.start[loads], view.end[loads]).cut(begin, max(end, begin)).total
+        waited["data"] += loading
+        waited["host"] += max(end - begin, 0) - loading
+    return waited
+
+
+def _copied_inside(recording: Run) -> float:
+    """Nanoseconds of copies from one place of a device's memory to another."""
+    return float(
+        sum(
+            view.duration[view.named(_INSIDE.match) & (view.kind == RowKind.COPY)].sum()
+            for view in rank_views(recording)
+        )
+    )
+
+
 def _recorded_by_operator(recording: Run, known: set[str]) -> dict[str, float]:
     """Nanoseconds of computation by operator: the outermost around a kernel that the prediction has too."""
     sums: dict[str, float] = {}
@@ -187,7 +228,7 @@ def _family(name: str) -> str:
     if name.startswith("triton_"):
         return "generated kernels"
     short_name = name.partition("::")[2] or name
-    for kind in ("attention", "convolution"):
+    for kind in ("attention", "convolution", "batch_norm"):
         if kind in short_name:
             return f"{kind} backward" if "backward" in short_name else kind
-    return "copies" if operator_of(name).work is Work.COPY else name.rstrip("_")
+    return _COPIES if operator_of(name).work is Work.COPY else name.rstrip("_")

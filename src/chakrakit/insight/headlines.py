@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -11,6 +12,7 @@ from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
 from chakrakit.insight.served_requests import ServingFacts
 from chakrakit.results import (
+    SITE,
     Result,
     counted,
     energy_text,
@@ -20,6 +22,7 @@ from chakrakit.results import (
     utilization_text,
 )
 from chakrakit.trace.memory import shortage_line
+from chakrakit.trace.placement import seen_whole, slowest_periods
 
 _NOTABLE = 0.01
 """Shares below this get no sentence."""
@@ -45,9 +48,15 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """The answers for an analysis, the most important first."""
-    first = (_blame, _served, _slowest, _fits, _step, _days, _bound, _helps, _bubble, _exposed)
-    parts = (*first, _idle, _late, _memory, _use, _takes, _sure)
-    return [answer for part in parts for answer in part(analysis)]
+    # In a pipeline somebody always sends last: its bubbles come before who that is.
+    first = (_blame, _served, _slowest, _fits, _step, _days, _bound, _helps, _bubble)
+    waits = [answer for part in (_exposed, _idle) for answer in part(analysis)]
+    for late in _late(analysis):
+        place = next((i for i, wait in enumerate(waits) if wait.share < late.share), len(waits))
+        waits.insert(place, late)
+    last = (_memory, _use, _takes, _sure)
+    before, after = ([a for part in some for a in part(analysis)] for some in (first, last))
+    return [*before, *waits, *after]
 
 
 def _blame(a: Analysis) -> Iterator[Answer]:
@@ -66,11 +75,12 @@ def _served(analysis: Analysis) -> Iterator[Answer]:
     most = max(serving.parts, key=lambda name: serving.parts[name])
     share = serving.parts[most] / max(serving.e2e_ms.mean, 1e-12)
     phase = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
+    more = f", then one every {_served_text(serving, 'tpot_ms')}" if serving.tpot_ms else ""
     yield Answer(
         "How long does a request take?",
         _served_text(serving, "e2e_ms"),
         f"The mean of {serving.requests:,} requests; {100 * share:.0f} % of it {phase}. First token after "
-        f"{_served_text(serving, 'ttft_ms')}, then one every {_served_text(serving, 'tpot_ms')}.",
+        f"{_served_text(serving, 'ttft_ms')}{more}.",
         share,
         f" on average, {100 * share:.0f} % of it {phase}",
     )
@@ -182,8 +192,6 @@ def _length(analysis: Analysis) -> float:
 
 
 _NS_PER_DAY = 8.64e13
-_ENDLESS = ("hang", "missing-rank", "dead-rank", "order-mismatch", "size-mismatch", "type-mismatch")
-"""Kinds of culprits that no run ends with."""
 
 
 def _step(a: Analysis) -> Iterator[Answer]:
@@ -195,7 +203,7 @@ def _step(a: Analysis) -> Iterator[Answer]:
             f"the whole history of {counted(len(a.ranks), 'node')}.",
             brief=f" on {counted(len(a.ranks), 'node')}",
         )
-    elif any(c.kind in _ENDLESS for c in a.culprits):  # it has no step that ends
+    elif a.endless:  # it has no step that ends
         yield Answer(
             "How far did it come?",
             time_text(a.span_ns),
@@ -211,16 +219,32 @@ def _step(a: Analysis) -> Iterator[Answer]:
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
-        usual = ""
+        usual, unlike = "", _unlike(a)
         if count > 1:
-            usual = f"The median of {counted(count - 1, 'step')} after the first; "
+            usual = f"The median of {counted(count - 1, 'step')} after the first{unlike}; "
         yield Answer(
             "How long is a step?",
             _predicted(a, a.steps.median_ns),
             f"{usual}{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
             f"{_ranks(a)}.{_recorded(a)}",
-            brief=f", {f'median of {count - 1:,}, ' if count > 2 else ''}{_ranks(a)}",
+            brief=f", {f'median of {count - 1:,}{unlike}, ' if count > 2 else ''}{_ranks(a)}",
         )
+
+
+_UNLIKE = 1.25
+"""Steps of which the longest takes this many times the shortest are unlike: their median alone says little.
+Chosen: clocks and hosts make like steps differ by some percent."""
+
+
+def _unlike(a: Analysis) -> str:
+    """Between which times steps lie, where they are unlike."""
+    by_rank: dict[int, dict[int, int]] = {}
+    for s in a.steps.steps:
+        by_rank.setdefault(s.rank, {})[s.step] = s.period_ns
+    periods = seen_whole(slowest_periods(by_rank.values()))
+    if len(periods) < 2 or max(periods) < _UNLIKE * min(periods):
+        return ""
+    return f" from {time_text(min(periods))} to {time_text(max(periods))}"
 
 
 def _predicted(a: Analysis, nanos: float) -> str:
@@ -257,7 +281,7 @@ def _bound(a: Analysis) -> Iterator[Answer]:
             "What is it bound by?",
             f"{100 - 100 * a.explained:.0f} % unexplained",
             f"{_unsaid(a)}: devices and communication are "
-            f"at work {percent(_mean(a, 'busy_ns'), _length(a))} % of it. Twice as fast, each alone would "
+            f"at work {percent(_mean(a, 'at_work_ns'), _length(a))} % of it. Twice as fast, each alone would "
             f"save: {saves}.",
             1 - a.explained,
             f": {_unsaid(a)}",
@@ -273,13 +297,19 @@ def _bound(a: Analysis) -> Iterator[Answer]:
 
 
 def _on_path(a: Analysis) -> list[tuple[str, int]]:
-    """Operators of the bounding kind on the critical path, longest first; groups by what they are for."""
+    """Operators of the bounding kind on the critical path, longest first.
+
+    Groups are named by what they are for, and equal parts of all layers (`layers.7.mlp`) are one.
+    """
     role = {c.group: c.role for c in a.collectives}
     times: dict[str, int] = {}
     for kind, name, ns in a.critical_path.operators:
         if kind in _ON_PATH.get(a.bound, ()):
             words, _, group = name.rpartition(" ")
             named = f"{words} {role[group]}" if words and role.get(group) else name
+            named = _LAYER.sub(".*.", named)
+            if _STEP.fullmatch(name):
+                named = "the program's own code"
             times[named] = times.get(named, 0) + ns
     return sorted(times.items(), key=lambda item: -item[1])
 
@@ -307,17 +337,22 @@ def _leading(a: Analysis) -> str:
     return f"balanced: {' and '.join(names[:2])}"
 
 
+_LAYER = re.compile(r"\.\d+\.")
+_STEP = re.compile(r"ProfilerStep#\d+")
+"""The range that a profiler puts around a step: its own time is what nothing inside of it has."""
 _UNCERTAIN = ("balanced", "unexplained")
 _ON_PATH = {
     "device": ("compute", "copy"),
     "communication": ("communication",),
-    "host": ("host", "compute"),
+    "computation": ("compute", "copy"),
+    "host": ("host",),
     "data": ("host", "load"),
     "saving": ("save",),
 }
-_FASTER = {"data": "reading data", "saving": "saving to a store"}
+_FASTER = {"computation": "computation", "data": "reading data", "saving": "saving to a store"}
 """What is faster where a resource is, if that is not the resource itself."""
 _BOUND = {
+    "computation": "Computation on the host bounds it.",
     "host": "The host bounds it.",
     "device": "The device bounds it.",
     "communication": "Communication bounds it.",
@@ -382,6 +417,8 @@ def _idle(a: Analysis) -> Iterator[Answer]:
     order = sorted(causes.items(), key=lambda item: -item[1])
     devices = _has_devices(a)
     why = _IDLE if devices else _IDLE | {"host": "the host's own time (Python, dispatch)"}
+    if len(a.ranks) == 1:
+        why = why | {"ended": "after the last work"}
     reasons = ", ".join(
         f"{why[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
@@ -401,9 +438,8 @@ def _idle(a: Analysis) -> Iterator[Answer]:
 
 def _has_devices(a: Analysis) -> bool:
     """Whether anything runs on a device: on a host alone nothing is launched, and nothing idles."""
-    return a.bound != "host" or any(
-        lane.lane.startswith("device") for rank in a.ranks for lane in rank.lanes
-    )
+    lanes = [lane.lane for rank in a.ranks for lane in rank.lanes]
+    return not lanes or any(not lane.startswith("thread") for lane in lanes)
 
 
 _IDLE = {
@@ -478,6 +514,7 @@ def _late(a: Analysis) -> Iterator[Answer]:
         named_ranks(a, sorted(s.rank for s in alike)),
         f"{'makes' if len(alike) == 1 else 'make'} every other rank wait {time_text(each)}"
         f"{_a_step(a)}, {percent(caused, total)} % of all waiting; {how}.{link}",
+        each / _length(a),
         brief=f", {time_text(each)}{_a_step(a)}, {percent(caused, total)} % of all waiting",
     )
 
@@ -517,13 +554,16 @@ def _fits(a: Analysis) -> Iterator[Answer]:
         yield Answer("Does it fit?", "no", f"{why}.", brief=f": {why}")
 
 
+_KINDS = 4
+"""Kinds of memory that an answer names: parameters, gradients, optimizer and activations of training."""
+
+
 def _memory(a: Analysis) -> Iterator[Answer]:
     rank = next((r for r in a.memory.ranks if r.rank == a.memory.peak_rank), None)
     if rank is None:
         return
-    kinds = ", ".join(
-        f"{k} {percent(v, rank.peak_bytes)} %" for k, v in list(rank.by_kind.items())[:3]
-    )
+    by_size = sorted(rank.by_kind.items(), key=lambda item: -item[1])
+    kinds = ", ".join(f"{k} {percent(v, rank.peak_bytes)} %" for k, v in by_size[:_KINDS])
     if list(rank.by_kind) == ["other"]:
         kinds = "weights, gradients and the rest, which the trace does not tell apart"
     yield Answer(
@@ -544,8 +584,19 @@ def _use(a: Analysis) -> Iterator[Answer]:
             rate_text(a.roofline.tflops_per_rank),
             f"per rank over the whole time{mfu}.",
             a.roofline.mfu,
-            f" per rank{f', MFU {100 * roofline.mfu:.1f} %' if roofline.mfu else ''}",
+            f" per rank{f', MFU {100 * roofline.mfu:.1f} %' if roofline.mfu else ''}{_over_more(a)}",
         )
+
+
+def _over_more(a: Analysis) -> str:
+    """Says that figures are of the whole time where its mean step is not the usual one.
+
+    A run that loads and saves between its steps, or whose first step is long, has another rate in a step.
+    """
+    usual = a.steps.median_ns
+    if a.steps.found == "none" or abs(_length(a) - usual) <= _NOTABLE * usual:
+        return ""
+    return f" over all {time_text(a.span_ns)}, not a usual step"
 
 
 def _takes(a: Analysis) -> Iterator[Answer]:
@@ -557,7 +608,7 @@ def _takes(a: Analysis) -> Iterator[Answer]:
         f"{percent(footprint.energy_by_class[most], footprint.energy_joules)} % of it {most}"
     ]
     if footprint.facility_joules:
-        clauses.append(f"{energy_text(footprint.facility_joules)} with servers and building")
+        clauses.append(f"{energy_text(footprint.facility_joules)} with {SITE}")
     if footprint.carbon_kg:
         clauses.append(f"{mass_text(footprint.carbon_kg)} of CO2")
     if footprint.price:

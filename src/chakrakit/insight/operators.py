@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, rank_views, short, us
 from chakrakit.machines.device import rate_type
-from chakrakit.operators import figure_for, operation_of, rate_name, read_call
+from chakrakit.operators import (
+    computed_again,
+    figure_for,
+    find_type,
+    operation_of,
+    rate_name,
+    read_call,
+)
 from chakrakit.results import Result, utilization_text
 from chakrakit.trace.model import RECOMPUTED
 from chakrakit.trace.placement import outlives_parent
@@ -133,7 +140,11 @@ def operators_of(view: RankView) -> RankOperators:
     keys += [(shape[operator], values), _types(view, rows, operator)]
     _sum(by_types, work, shape[operator] >= 0, keys)
     for (kind, name, shapes, types), amounts in by_types.items():
-        _merge(out.shapes, {(kind, name, shapes, _computed_in(name, shapes, types)): amounts}, 1)
+        _merge(
+            out.shapes,
+            {(kind, name, shapes, _computed_in(name, shapes, types, view.has_device)): amounts},
+            1,
+        )
     _add_host(out, view)
     return out
 
@@ -148,12 +159,23 @@ def _types(view: RankView, work: I64, operator: I64) -> tuple[I64, list[str]]:
 
 
 @lru_cache(1 << 14)
-def _computed_in(name: str, shapes: str, types: str) -> str:
-    """The element type that a call computes in, by the name of its rate; empty where nothing says it."""
+def _computed_in(name: str, shapes: str, types: str, on_device: bool) -> str:
+    """The element type that a call computes in, by the name of its rate; empty where nothing says it.
+
+    Classes of profiles name a type for products alone: elsewhere it is the tensors'. No host rounds to TF32.
+    """
     if not types.startswith("["):
         return rate_name(types)
-    operation = operation_of(read_call(name, shapes, types))
-    return rate_type(operation) if operation else ""
+    call = read_call(name, shapes, types)
+    operation = operation_of(call)
+    if operation is None:
+        return ""
+    rate = rate_type(operation)
+    if rate == "tf32" and not on_device:
+        return "fp32"
+    elements = [e for t in call.tensors if (e := find_type(t.dtype)) is not None]
+    real = [e.rate for e in elements if e.kind == "float"] or [e.rate for e in elements]
+    return real[0] if real and rate == "bf16" else rate
 
 
 def spent_on(view: RankView, rows: I64) -> I64:
@@ -368,7 +390,8 @@ def roofline_of(
     ops = sum(s.ops for s in operators.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
     hfu = rate / peak_tflops if peak_tflops else 0.0
-    again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
+    phase = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
+    again = phase + sum(s.ops * computed_again(s.name) for s in operators.operators)
     mfu = hfu * (1 - again / ops) if ops else 0.0
     stated = [p.dtype for p in points if p.dtype and figure_for(peaks or {}, p.dtype) is not None]
     used = {dtype: roofs.peak(dtype) for dtype in stated}

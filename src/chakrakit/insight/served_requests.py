@@ -12,7 +12,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.rank import Cell, RankView, Table, rank_views
 from chakrakit.machines.residuals import served_intervals
-from chakrakit.results import Result, Spread, spread
+from chakrakit.results import Result, Spread, spread, spread_of_any
 from chakrakit.trace.sets import Run
 
 FEATURES = ("steps", "decodes", "prompt tokens", "context")
@@ -150,6 +150,7 @@ class EngineFacts(Result, msgspec.Struct, frozen=True):
     cache_peak: int
     cache_mean: float
     waiting_mean: float
+    """Requests in its queue on average over the time of the stream: what they waited, added up, over that."""
     waits: dict[str, float]
     """What requests in the queue waited for, as shares of the waiting time that sum to 1."""
     over_time: list[tuple[float, int, int, int]]
@@ -161,7 +162,8 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
 
     requests: int
     ttft_ms: Spread
-    tpot_ms: Spread
+    tpot_ms: Spread | None
+    """None where no request had a second token."""
     e2e_ms: Spread
     queue_ms: Spread
     parts: dict[str, float]
@@ -195,6 +197,7 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
         rows: list[tuple[Cell, ...]] = [
             (name, *(round(v, 3) for v in (s.mean, s.p50, s.p90, s.p95, s.p99)))
             for name, s in times.items()
+            if s is not None
         ]
         return [
             Table.of(
@@ -271,9 +274,10 @@ def serving_facts(run: Run) -> ServingFacts | None:
     rows = _requests(engines, origin)
     slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
     every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
-    times = {
+    queues = _queues(run, engines)
+    times: dict[str, Any] = {
         "ttft_ms": spread(first - arrival),
-        "tpot_ms": spread(tpot),
+        "tpot_ms": spread_of_any(tpot),
         "e2e_ms": spread(finish - arrival),
     }
     return ServingFacts(
@@ -284,20 +288,22 @@ def serving_facts(run: Run) -> ServingFacts | None:
         prompt=_phase(engines, "scheduled", "first"),
         output=_phase(engines, "first", "finish"),
         step_model=_step_model(engines),
-        engines=[_engine(run, e, origin) for e in engines],
+        engines=[_engine(run, e, origin, queue) for e, queue in zip(engines, queues, strict=True)],
         slowest=slow,
         shown=sorted(rows, key=lambda r: r.arrival_ms)[::every_nth],
         intervals=_intervals(run, times),
     )
 
 
-def _intervals(run: Run, times: dict[str, Spread]) -> dict[str, dict[str, tuple[float, float]]]:
+def _intervals(
+    run: Run, times: dict[str, Spread | None]
+) -> dict[str, dict[str, tuple[float, float]]]:
     """What published runs of the engine on the machine say; nothing of clusters that nobody has measured."""
     machine, engine = (run.card.settings.get(name) for name in ("machine", "engine"))
     name = engine.get("name") if isinstance(engine, dict) else None
     if not isinstance(machine, str) or not isinstance(name, str):
         return {}
-    figures = {figure: msgspec.structs.asdict(times[figure]) for figure in times}
+    figures = {figure: msgspec.structs.asdict(s) for figure, s in times.items() if s is not None}
     return served_intervals(machine, name, figures)
 
 
@@ -341,14 +347,65 @@ def _step_model(engines: list[EngineRows]) -> dict[str, float]:
     return dict(zip(FEATURES, (coefficients / scale).tolist(), strict=True))
 
 
-def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
-    engine_settings = run.card.settings.get("engines") or []
-    limits: dict[str, Any] = engine_settings[e.rank] if e.rank < len(engine_settings) else {}
-    series = _series(run, e.rank)
+def _limits(run: Run, rank: int) -> dict[str, Any]:
+    """What the card says of an engine; nothing where it says nothing."""
+    engines = run.card.settings.get("engines") or []
+    limits: dict[str, Any] = engines[rank] if rank < len(engines) else {}
+    return limits
+
+
+@dataclass(frozen=True, eq=False)
+class _Queue:
+    """The requests that waited at some engines that are alike, from arrival until they were scheduled."""
+
+    arrival: F64
+    scheduled: F64
+    engines: int
+    length_ms: float
+    """From the stream's first arrival to its last end."""
+
+    @property
+    def mean(self) -> float:
+        """How many requests waited at one of the engines, on average over the stream."""
+        waited = float((self.scheduled - self.arrival).sum())
+        return waited / self.engines / max(self.length_ms, 1e-12)
+
+    def waited_between(self, moments: F64) -> F64:
+        """How long requests waited, added up, from each of these ascending moments to the next; ms."""
+
+        def since(begin: F64) -> F64:
+            ordered = np.sort(begin)
+            sums = np.concatenate([[0.0], np.cumsum(ordered)])
+            count = np.searchsorted(ordered, moments)
+            return np.asarray(count * moments - sums[count])
+
+        upto = since(self.arrival) - since(self.scheduled)
+        upto[:1] = 0.0  # what requests waited for before is not known: they count with what follows
+        return np.diff(upto, append=float((self.scheduled - self.arrival).sum()))
+
+
+def _queues(run: Run, engines: list[EngineRows]) -> list[_Queue | None]:
+    """The queue of each engine; None for engines that take over what others have prefilled.
+
+    A request says where it ended: where some engines only prefill, they share the queue of all requests.
+    """
+    every = [np.concatenate([getattr(e, n) for e in engines]) for n in ("arrival", "scheduled")]
+    finish = np.concatenate([e.finish for e in engines])
+    length = float(finish.max() - every[0].min()) if len(finish) else 0.0
+    roles = [_limits(run, e.rank).get("role") for e in engines]
+    shared = _Queue(every[0], every[1], max(roles.count("prefill"), 1), length)
+    if "prefill" in roles:
+        return [shared if role == "prefill" else None for role in roles]
+    return [_Queue(e.arrival, e.scheduled, 1, length) for e in engines]
+
+
+def _engine(run: Run, e: EngineRows, origin: float, queue: _Queue | None) -> EngineFacts:
+    limits, series = _limits(run, e.rank), _series(run, e.rank)
     length = max(float(e.end.max() - e.start.min()) if len(e.end) else 0.0, 1e-12)
     every = max(1, -(-len(series) // _DRAWN_MOMENTS))
     lasted = np.diff(series[:, 0], append=series[-1:, 0])
     weight = lasted / max(lasted.sum(), 1e-12)
+    waited = queue.waited_between(series[:, 0]) if queue else series[:, 3] * lasted
     return EngineFacts(
         engine=e.rank,
         requests=len(e.request),
@@ -357,10 +414,10 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
         busy=float(e.own().sum()) / length,
         mean_batch=float(e.batch.mean()) if len(e.batch) else 0.0,
         cache_capacity=int(limits.get("kv_capacity_tokens", 0)),
-        cache_peak=int(series[:, 1].max(initial=0)),
+        cache_peak=int(limits.get("kv_peak_tokens", series[:, 1].max(initial=0))),
         cache_mean=float((series[:, 1] * weight).sum()),
-        waiting_mean=float((series[:, 3] * weight).sum()),
-        waits=_waits(series, lasted, limits),
+        waiting_mean=queue.mean if queue else float((series[:, 3] * weight).sum()),
+        waits=_waits(series, waited, limits),
         over_time=[(t - origin, int(c), int(b), int(w)) for t, c, b, w in series[::every].tolist()],
     )
 
@@ -374,9 +431,8 @@ def _series(run: Run, rank: int) -> F64:
     return np.stack([by_name[names[0]].time_ns / 1e6, *(by_name[n].value for n in names)], axis=1)
 
 
-def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]:
-    """What waiting requests waited for, as shares of the waiting time."""
-    waited = series[:, 3] * lasted
+def _waits(series: F64, waited: F64, limits: dict[str, Any]) -> dict[str, float]:
+    """What requests waited for, as shares of what they waited after each moment of the series."""
     if not waited.sum():
         return {}
     capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
@@ -396,8 +452,9 @@ def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]
 #
 # The mean request's time is its time in the queue, its prompt and its output. The latter two are spent in
 # steps and between them. A step's time is roughly a linear function of what it holds. What A's steps would
-# take with B's batches separates the cost of larger batches from that of slower steps. The parts sum to the
-# whole difference.
+# take with B's batches separates the cost of larger batches from that of slower steps. Steps are slower if
+# B's function is above A's for the batches of both; the rest is what a linear function leaves over. The parts
+# sum to the whole difference.
 
 
 _BATCH_WORDS = {
@@ -450,7 +507,8 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     parts = {name: b.parts[name] - a.parts[name] for name in a.parts}
     causes = [TimePart("waiting in the queue", parts["queued"])]
     for name in ("prompt", "output"):
-        causes += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
+        models = a.step_model, b.step_model
+        causes += _change_phase(name, getattr(a, name), getattr(b, name), *models)
     causes = sorted(
         (p for p in causes if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
     )
@@ -459,16 +517,23 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     )
 
 
-def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[TimePart]:
-    """The change of a phase in three parts: other batches at A's speed, B's speed, and time between steps."""
+def _change_phase(
+    name: str, a: Phase, b: Phase, model: dict[str, float], model_b: dict[str, float]
+) -> list[TimePart]:
+    """The change of a phase: other batches at A's speed, B's speed, what is left over, time between steps."""
     batches = {
         feature: model[feature] * (b.features[feature] - a.features[feature]) for feature in model
     }
-    speed = b.steps_ms - a.steps_ms - sum(batches.values())
+    with_a, with_b = (
+        sum((model_b[f] - model[f]) * phase.features[f] for f in model) for phase in (a, b)
+    )
+    speed = with_b if with_a * with_b > 0 else 0.0
+    left = b.steps_ms - a.steps_ms - sum(batches.values()) - speed
     between = b.between_ms - a.between_ms
     return [
         *(TimePart(f"{name}: {_BATCH_WORDS[f][ms < 0]}", ms) for f, ms in batches.items()),
         TimePart(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
+        TimePart(f"{name}: not explained by what its steps hold", left),
         TimePart(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
     ]
 
@@ -478,7 +543,12 @@ def _longer(delta: float) -> str:
 
 
 def _figures(a: ServingFacts, b: ServingFacts) -> dict[str, tuple[float, float]]:
-    return {name: (float(read(a)), float(read(b))) for name, read in _FIGURES.items()}
+    figures = {name: (read(a), read(b)) for name, read in _FIGURES.items()}
+    return {
+        name: (float(before), float(after))
+        for name, (before, after) in figures.items()
+        if before is not None and after is not None
+    }
 
 
 def _weighted(s: ServingFacts, name: str) -> float:
@@ -486,9 +556,9 @@ def _weighted(s: ServingFacts, name: str) -> float:
     return float(sum(getattr(e, name) * e.steps for e in s.engines) / steps)
 
 
-_FIGURES: dict[str, Callable[[ServingFacts], float]] = {
+_FIGURES: dict[str, Callable[[ServingFacts], float | None]] = {
     "time to first token ms": lambda s: s.ttft_ms.mean,
-    "time per output token ms": lambda s: s.tpot_ms.mean,
+    "time per output token ms": lambda s: s.tpot_ms.mean if s.tpot_ms else None,
     "queued ms": lambda s: s.queue_ms.mean,
     "engines": lambda s: len(s.engines),
     "steps": lambda s: sum(e.steps for e in s.engines),

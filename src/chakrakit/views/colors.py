@@ -36,6 +36,18 @@ COLORS = {
 """Mostly the colours of Okabe and Ito, which colour-blind people can tell apart."""
 REQUEST_PARTS = {"queued": "late ranks", "prompt": "communication", "output": "compute"}
 """The parts of a request, and the kinds of time whose colours they have."""
+CAMPAIGN_PARTS = {
+    "train": "compute",
+    "checkpoint": "save",
+    "lost steps": "slower",
+    "detection": "host",
+    "waiting": "late ranks",
+    "restart": "bubble",
+    "in service": "same",
+    "empty": "unexplained",
+    "slow": "data",
+}
+"""What the job of a campaign does and how its nodes are, and the kinds of time whose colours they have."""
 _OTHER = "#999999"
 
 

@@ -408,7 +408,7 @@ def _storage(a: Analysis) -> Iterator[Markup]:
 def comparison_section(comparison: Comparison) -> Markup:
     """The section on what differs from another run (A), and what explains it."""
     step = comparison.step
-    noise = "" if step.significant else " The difference is within the noise."
+    noise = " The difference is within the noise." if step.within_noise else ""
     rows = [
         (
             f"{c.change}: {c.what}" if c.change else c.what,

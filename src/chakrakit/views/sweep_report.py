@@ -55,7 +55,10 @@ def _best_served(table: pa.Table) -> Iterator[Markup]:
         yield table_markup(Table.of("", (*names, *_SERVED_COLUMNS), cells), titled=False)
 
 
-def _figure(value: float) -> str:
+def _figure(value: float | None) -> str:
+    """A figure as people read it; a dash where there was nothing to measure."""
+    if value is None:
+        return "–"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight import advise, answers
+from chakrakit.trace.sets import footprint_of
 from support.commands import chakra, data, succeeded
 
 SMALL: dict[str, Any] = {"model": "gpt3-125m", "layers": 8, "seq": 1024, "kernel": "flash"}
@@ -59,6 +60,12 @@ PLANTED: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
         {},
         "micro-batches of 2 instead of 8",
     ),
+    "many small micro-batches": (
+        {**SMALL, "global_batch": 16, "micro_batch": 1},
+        NODE,
+        {},
+        "micro-batches of 16 instead of 1",
+    ),
     "one stage with most layers": (
         {**WIDE, "pp": 4, "split": [5, 1, 1, 1], "global_batch": 16},
         NODE,
@@ -98,6 +105,13 @@ def test_the_first_advice_undoes_what_was_done_badly(name: str, tmp_path: Path) 
     low, high = advice[0].interval_ns
     assert 0 < low <= saved <= high
     assert saved == pytest.approx(advice[0].saves_ns, rel=1e-6)
+    first, changed = (footprint_of(r.card) for r in (run, after))
+    assert first is not None
+    assert changed is not None
+    assert first.interval_ns is not None
+    assert changed.interval_ns is not None
+    assert low >= first.interval_ns[0] - changed.interval_ns[1] - 1
+    assert high <= first.interval_ns[1] - changed.interval_ns[0] + 1
 
 
 def _span(run: ck.Run) -> float:

@@ -13,6 +13,7 @@ from chakrakit.insight.advice.programs import _step_after, _Timed, changes
 from chakrakit.insight.rank import as_run
 from support.commands import data, succeeded
 from support.paths import DATA
+from support.recording import Recording
 
 HELPS = {
     "float32": "bf16 instead of float32 (torch.autocast, or model.to(torch.bfloat16))",
@@ -50,6 +51,28 @@ def test_what_a_device_bound_step_is_said_to_save_is_what_simulating_it_saves() 
     assert _step_after(slowed, _Timed(50.0, 50.0), whole=80.0)[0] == 50.0
 
 
+def test_a_loader_that_finds_nothing_left_is_no_step_that_could_save(tmp_path: Path) -> None:
+    """Three steps of 10 ms wait 2 ms for their batch; the profiler's fourth only waits, for 50."""
+    recording = Recording(device="cpu")
+    for step in range(4):
+        start, last = 10_000 * step, step == 3
+        recording.op(f"ProfilerStep#{step}", start, 50_000 if last else 9_999)
+        recording.op(
+            "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+            start,
+            49_999 if last else 2_000,
+        )
+        if not last:
+            recording.op("aten::mm", start + 2_000, 7_990)
+    files = [tmp_path / "et.json", tmp_path / "kineto.json"]
+    for file, text in zip(files, (recording.observer_json(), recording.kineto_json()), strict=True):
+        file.write_text(text)
+    (advice, *_), _ = advise(as_run(ck.link(files)[0]))
+    assert "load" in advice.what
+    assert advice.before_ns == pytest.approx(10e6, rel=0.01)
+    assert advice.saves_ns == pytest.approx(2e6, rel=0.05)
+
+
 def test_programs_of_other_frameworks_are_not_told_what_pytorch_calls_a_change() -> None:
     """A recording of JAX: no option of PyTorch helps it."""
     run = as_run(ck.link(DATA / "xla" / "run.xplane.pb.gz")[0])
@@ -59,3 +82,47 @@ def test_programs_of_other_frameworks_are_not_told_what_pytorch_calls_a_change()
 
 
 _MEASURED = ("--compute", "measured", "--communication", "measured")
+
+
+@pytest.mark.parametrize(
+    ("loader", "advised"),
+    [("_SingleProcessDataLoaderIter", "processes"), ("_MultiProcessingDataLoaderIter", "more")],
+)
+def test_a_program_whose_processes_load_is_told_to_use_more_of_them(
+    loader: str, advised: str
+) -> None:
+    t = ck.TraceBuilder()
+    t.comp(f"enumerate(DataLoader)#{loader}.__next__", duration_ns=1000, is_cpu_op=True)
+    t.comp("aten::mm", duration_ns=1000, is_cpu_op=True)
+    whole = ck.TraceSet([t.build()], {0: ck.Binding(0)})
+    run = ck.simulate(whole, compute="measured", communication="measured").run()
+    assert any(c.what.startswith(advised) and "DataLoader" in c.what for c in changes(run))
+
+
+@pytest.mark.slow
+def test_a_step_of_the_device_leaves_open_what_the_host_of_a_faster_one_takes() -> None:
+    """Float32 in bf16: a host that recording slowed by an unknown amount may bound the changed step."""
+    run = as_run(ck.link(DATA / "h200" / "lstm_lm")[0])
+    recording = run.card.measured["recording"]
+    assert recording["least_host_percent"] < 100 < recording["most_host_percent"]
+    known = {k: v for k, v in recording.items() if "host" not in k}
+    certain = run.with_card(run.card.replace(measured={**run.card.measured, "recording": known}))
+    wide, narrow = (
+        next(a for a in advise(r)[0] if a.what.startswith("bf16")).interval_ns
+        for r in (run, certain)
+    )
+    assert wide is not None
+    assert narrow is not None
+    assert wide[0] < narrow[0] < narrow[1] <= wide[1]
+
+
+@pytest.mark.slow
+def test_what_two_changes_save_on_a_device_is_what_they_saved() -> None:
+    """A U-Net in float32: milliseconds that its step took less on the H200 that it was recorded on."""
+    advice, _ = advise(as_run(ck.link(DATA / "h200_changes" / "unet")[0]))
+    for found, what, saved_ms in zip(advice, ("images", "bf16"), (7.94, 4.63), strict=False):
+        assert found.what.startswith(what)
+        assert found.interval_ns is not None
+        low, high = found.interval_ns
+        assert low < saved_ms * 1e6 < high
+    assert advice[0].saves_ns == pytest.approx(7.94e6, rel=0.1)

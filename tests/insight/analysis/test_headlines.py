@@ -124,3 +124,34 @@ def test_what_hangs_has_no_step():
     found = said(hang.value.simulation.run())
     assert "How long is a step?" not in found
     assert found["How far did it come?"].endswith("it does not end.")
+
+
+def test_who_is_late_comes_before_what_takes_less(linked):
+    """One of two ranks waits for the other during half of this step."""
+    found = answers(ck.analyze(linked("cnn_ddp_2")))
+    order = [a.question for a in found]
+    late = found[order.index("Who makes others wait?")]
+    assert late.share > 0.4
+    assert order.index(late.question) < order.index("How much communication is exposed?") < 5
+
+
+def test_use_of_the_device_says_that_it_is_of_more_than_a_usual_step():
+    """A step of 1 ms and one of 3: the rate is of both, the step that is said is of one."""
+
+    def run(*steps_ms: float) -> ck.Run:
+        t, at, starts, ends = ck.TraceBuilder(), 0, [], []
+        for step, length in enumerate(steps_ms):
+            t.comp("aten::mm", stream=7, num_ops=10**9, step=step, duration_ns=int(length * 1e6))
+            starts.append(at)
+            at += int(length * 1e6)
+            ends.append(at)
+        times = {0: Times(np.array(starts), np.array(ends))}
+        return run_of(ck.TraceSet([t.build()]), times, tick_ps=1000)
+
+    question = "How well is the device used?"
+    uneven, even = (
+        next(a for a in answers(ck.analyze(run(*steps))) if a.question == question)
+        for steps in ((3.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+    )
+    assert uneven.brief.endswith("over all 5.00 ms, not a usual step")
+    assert even.brief == " per rank"

@@ -111,3 +111,15 @@ def test_waits_memory_and_sql_reach_the_page(client, simulated):
     assert "SELECT" in ask.refused("query", sql="DROP TABLE nodes")
     assert "Storage" not in ask("session")["tabs"]
     assert set(ask("tabs")["empty"]) <= set(ask("session")["tabs"])
+
+
+def test_work_of_a_cpu_is_changed_on_the_host(client):
+    """A recording without an accelerator: what is offered is the host's, and edits say so."""
+    ask = client(linked("cnn_ddp_2"))
+    offered = ask("offered")
+    assert offered["host"]
+    kernel = offered["kernels"][0][0]
+    found = ask("edited", edits=texts(f'edit{{scale=0.1, on=host, names=["{kernel}$"]}}'))
+    assert found["edited"] < found["original"]
+    assert any("on=host" in line for line in found["commands"])
+    assert not client(linked("mlp_ddp_nccl_1"))("offered")["host"]

@@ -23,7 +23,7 @@ def test_figures_of_a_simulated_rank_come_with_unit_peak_and_limit(client, simul
 def test_requests_have_lanes_parts_and_numbers(client):
     ask = client(served())
     parts = [entry["name"] for entry in ask("session")["legends"]["kind"]]
-    assert ask("session")["requests"]
+    assert ask("session")["parts"]
     sent = ask("window", rank=0, last=99, width=100, **{"from": 0, "to": 30_000_000})
     shown = {
         (sent["names"][n], parts[c])

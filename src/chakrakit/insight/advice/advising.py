@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.insight.advice.advice import Advice, ranked
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import LINKED, Run
 
 
 def advise(run: Run, source: str = "RUN", machine: str = "") -> tuple[list[Advice], str]:
@@ -13,11 +13,16 @@ def advise(run: Run, source: str = "RUN", machine: str = "") -> tuple[list[Advic
     Of several variants of one change the best is advised; changes of what is computed come after those that
     keep it.
     """
-    from chakrakit.insight.advice.plans import tried_plans
-    from chakrakit.insight.advice.programs import tried_programs
+    result = None if run.card.tool == LINKED else _tried_plans(run, source, machine)
+    if result is None:
+        from chakrakit.insight.advice.programs import tried_programs
 
-    for tried in (tried_plans, tried_programs):
-        result = tried(run, source, machine)
-        if result is not None:
-            return ranked(result[0]), result[1]
-    return [], ""
+        result = tried_programs(run, source, machine)
+    return (ranked(result[0]), result[1]) if result is not None else ([], "")
+
+
+def _tried_plans(run: Run, source: str, machine: str) -> tuple[list[Advice], str] | None:
+    # Generators of workloads take a tenth of a short report's time to import.
+    from chakrakit.insight.advice.plans import tried_plans
+
+    return tried_plans(run, source, machine)

@@ -108,7 +108,8 @@ class _Trials:
         spent: dict[str, float] = {}
         for row in before.collectives:
             if row.collective in ALGORITHMS:
-                spent[row.collective] = spent.get(row.collective, 0.0) + row.count * row.mean_ns
+                on_all_ranks = row.count * row.members * row.mean_ns
+                spent[row.collective] = spent.get(row.collective, 0.0) + on_all_ranks
         for collective in sorted(spent, key=lambda name: -spent[name])[:1]:
             fixed = self.setting.options.algorithms.fixed.get(collective, "auto")
             for name in ("auto", *ALGORITHMS[collective]):
@@ -235,8 +236,10 @@ def _pipeline(w: Workload) -> Iterator[PlanChange]:
 
 def _micro_batches(w: Workload) -> Iterator[PlanChange]:
     size, each = w.step.micro_batch, w.step.global_batch // max(w.plan.dp, 1)
-    sizes = [size // k for k in (2, 4) if size % k == 0] + [size * k for k in (2, 4)]
-    for other in sizes:
+    smaller = [size // k for k in (2, 4) if size % k == 0]
+    # Larger ones have fewer nodes, so that all of them together cost less than the run itself.
+    larger = [size << k for k in range(1, (each // size).bit_length())] if size else []
+    for other in smaller + larger:
         if 0 < other <= each and each % other == 0:
             what = f"micro-batches of {other} instead of {size}"
             yield PlanChange(

@@ -143,5 +143,8 @@ def saving(
     a, b = interval_in(before), interval_in(after)
     if a is None or b is None:
         return saved, None
-    more = difference(a, b.scaled(1 / work), -saved)
-    return saved, (min(-more[1], saved), max(-more[0], saved))
+    b = b.scaled(1 / work)
+    more = difference(a, b, -saved)
+    # What is saved lies between the ends of both steps: the changed one is possible too.
+    low, high = max(-more[1], a.low_ns - b.high_ns), min(-more[0], a.high_ns - b.low_ns)
+    return saved, (min(low, saved), max(high, saved))

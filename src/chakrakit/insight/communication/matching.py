@@ -75,12 +75,16 @@ class Alike:
         ranks, roles = self.communication.groups[code].callers
         return ranks, self.classes.rank[ranks] * self.communication.roles + roles
 
-    def last_of(self, code: int, coming: I64) -> int:
-        """The highest rank among the members of a group that have one of these parts."""
-        ranks, parts = self._parts(code)
+    def coming(self, code: int, parts: I64) -> list[int]:
+        """The members of a group that have one of these parts, ascending."""
+        ranks, theirs = self._parts(code)
         # Several classes may come at the same time.
-        members = np.flatnonzero((parts[:, None] == coming).any(1))
-        return self.communication.ranks[int(ranks[members].max())]
+        members = np.flatnonzero((theirs[:, None] == parts).any(1))
+        return [self.communication.ranks[place] for place in np.sort(ranks[members]).tolist()]
+
+    def last_of(self, code: int, parts: I64) -> int:
+        """The highest rank among the members of a group that have one of these parts."""
+        return self.coming(code, parts)[-1]
 
     def meeting(self, rank: int, group: int, part: int, parts: I64) -> tuple[int, I64, I64]:
         """The group of this class in which `rank` has this part, the group's ranks, and the part of each.
@@ -110,7 +114,7 @@ class RankCalls:
     start: I64
     end: I64
     exposed: I64
-    """How long each call ran while the rank's device computed nothing."""
+    """How long each call ran while the rank's device computed nothing and no call before it still ran."""
 
 
 def calls_of(view: RankView, calls: Calls) -> RankCalls:
@@ -118,15 +122,26 @@ def calls_of(view: RankView, calls: Calls) -> RankCalls:
     at = np.flatnonzero((view.ran & view.is_comm)[calls.row])
     at = at[np.lexsort((calls.id[at], view.start[calls.row[at]]))]
     rows = calls.row[at]
+    start, end = view.start[rows], view.end[rows]
+    alone = uncovered_from(start, end)
     return RankCalls(
         view.rank,
         calls,
         at,
         view.trace.column("out_size", -1)[rows].astype(np.int64),
-        view.start[rows],
-        view.end[rows],
-        view.duration[rows] - view.busy(RowKind.COMPUTE).share_of(view.start[rows], view.end[rows]),
+        start,
+        end,
+        end - alone - view.busy(RowKind.COMPUTE).share_of(alone, end),
     )
+
+
+def uncovered_from(start: I64, end: I64) -> I64:
+    """From when on no earlier one of these intervals, which ascend by start, covers each; else its end.
+
+    What lies behind adds up to the time in which any of them lasts: calls of one rank overlap.
+    """
+    before = np.maximum.accumulate(np.concatenate([start[:1], end[:-1]]))
+    return np.minimum(np.maximum(start, before), end)
 
 
 class PeerCalls(NamedTuple):
@@ -200,6 +215,21 @@ class Matched:
         # Who ended before the last came did not wait for it: broadcasts, buffered sends, clocks that differ.
         upto = np.where(upto > self.end, self.start, upto)
         return np.maximum(upto - self.start, 0)
+
+    @cached_property
+    def added_wait(self) -> I64:
+        """How long each call waited while no call of its rank that began before it still did.
+
+        Collectives that are under way at once wait for the same late rank: these add up to the time in which
+        their rank waits, `wait` does not.
+        """
+        order = np.lexsort((self.start, self.rank))
+        first = np.flatnonzero(np.diff(self.rank[order], prepend=-1))
+        added = np.zeros(len(self), np.int64)
+        for mine in np.split(order, first[1:]):
+            upto = self.start[mine] + self.wait[mine]
+            added[mine] = upto - uncovered_from(self.start[mine], upto)
+        return added
 
     def looked_at(self, rank: int) -> int:
         """The rank whose calls stand for those of this one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,17 @@ import numpy as np
 from chakrakit.trace.sets import TraceSet
 
 
-def group_roles(run: TraceSet) -> dict[str, str]:
+def group_roles(run: TraceSet, names: Iterable[str] | None = None) -> dict[str, str]:
     """Group → the dimensions of the plan in which its members differ; {} where the plan does not say.
 
-    Names that are no numbers say themselves what they are for, and are left out.
+    Of all groups, or of those with the given names. Names that are no numbers say themselves what they are
+    for, and are left out.
     """
     axes = _axes(run.card.settings.get("plan"), run.world_size)
+    groups = run.groups
     roles = {}
-    for name, members in run.groups.items() if axes else ():
-        ranks = np.asarray(list(members), np.int64)
+    for name in (groups if names is None else groups.keys() & set(names)) if axes else ():
+        ranks = np.asarray(list(groups[name]), np.int64)
         if name.isdigit() and len(ranks) > 1 and ranks.max() < run.world_size:
             differ = [axis for axis, place in axes.items() if len(np.unique(place[ranks])) > 1]
             roles[name] = "+".join(differ)

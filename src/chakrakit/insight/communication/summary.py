@@ -28,7 +28,8 @@ class CollectiveKind(Result, msgspec.Struct, kw_only=True):
 
     Bandwidths are bytes per second / 1e9: `algorithm` the size over the transfer, `bus` that times
     the share each link must carry in an ideal ring, as nccl-tests count them. The size of an
-    all-gather or a gather is what each rank ends up with.
+    all-gather or a gather is what each rank ends up with. Sums count a moment in which a rank is in
+    several calls once, for the one that began first.
     """
 
     type: str
@@ -220,6 +221,7 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
     transfer = np.maximum(transfer, 0)
     skew = matched.arrival[head] - matched.first[head]
     wait = instances.reduce(np.add, matched.wait * matched.weight)
+    added = instances.reduce(np.add, matched.added_wait * matched.weight)
     exposed = instances.reduce(np.add, matched.exposed * matched.weight)
     calls = instances.reduce(np.add, matched.weight)
     out = []
@@ -240,7 +242,7 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
             skew_ns=float(skew[mine].mean()),
             algorithm_gbps=rate,
             bus_gbps=rate * bus_factor(kind, members),
-            total_wait_ns=int(wait[mine].sum()),
+            total_wait_ns=int(added[mine].sum()),
             total_exposed_ns=int(exposed[mine].sum()),
         )
         for code in matched.groups_like(group):

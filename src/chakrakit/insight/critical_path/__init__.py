@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.critical_path.bound import Bound, bound_of, path_bound
+from chakrakit.insight.critical_path.bound import Bound, bound_of, path_bound, with_loader
 from chakrakit.insight.critical_path.critical_path import (
     CriticalPath,
     LoadedEvents,
@@ -49,4 +49,5 @@ __all__ = [
     "slack_by_rank",
     "walk",
     "what_if_of",
+    "with_loader",
 ]

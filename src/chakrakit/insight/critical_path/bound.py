@@ -25,12 +25,13 @@ RESOURCES: dict[str, tuple[RowKind, ...]] = {
 }
 """What can bound a run, and the kinds of rows that get faster with it."""
 ON_HOST: dict[str, tuple[RowKind, ...]] = {
-    "host": (RowKind.COMPUTE, RowKind.COPY, RowKind.HOST),
+    "computation": (RowKind.COMPUTE, RowKind.COPY),
     "communication": (RowKind.COMM,),
+    "host": (RowKind.HOST,),
     "data": (RowKind.LOAD,),
     "saving": (RowKind.SAVE,),
 }
-"""The same where nothing runs on a device: the host computes."""
+"""The same where nothing runs on a device: the host computes; `host` is what else it does, as in tables."""
 MARGIN = 0.8
 """A resource is balanced with another that saves this share of what it saves: times jitter by a few percent,
 and a bound that the next run would not have helps nobody. Assumed."""
@@ -52,8 +53,8 @@ class Bound(Result, msgspec.Struct, frozen=True):
     """What bounds a run, and the shares of it that it would save with each resource twice as fast."""
 
     name: str
-    """`device`, `communication`, `host`, `data`, `saving` to a store, `balanced`, `unexplained`, or empty for
-    an empty run."""
+    """`device`, or `computation` where there is none; `communication`, `host`, `data`, `saving` to a store,
+    `balanced`, `unexplained`, or empty for an empty run."""
     saves: dict[str, float] = {}
     """By resource, largest first."""
     explained: float = 0.0
@@ -101,7 +102,19 @@ def judged(saves: Mapping[str, float], explained: float) -> Bound:
     return Bound(leading[0] if alone else "balanced", ordered, explained)
 
 
-def path_bound(attribution: Mapping[str, int]) -> Bound:
+def with_loader(bound: Bound, waited: float) -> Bound:
+    """The same where the host waited for its data loader for a share of the run: that is data, not host.
+
+    A loader that is twice as fast saves half of it, and the host the rest of what it saved.
+    """
+    if waited <= 0 or "host" not in bound.saves or "data" in bound.saves:
+        return bound
+    loading = min(waited / 2, bound.saves["host"])
+    saves = bound.saves | {"data": loading, "host": bound.saves["host"] - loading}
+    return judged(saves, bound.explained)
+
+
+def path_bound(attribution: Mapping[str, int], on_device: bool) -> Bound:
     """What bounds a run that is too large to be scheduled again, by its critical path alone."""
     total = sum(attribution.values())
     if not total:
@@ -111,6 +124,8 @@ def path_bound(attribution: Mapping[str, int]) -> Bound:
         for name, parts in _ON_PATH.items()
         if name in _ALWAYS or any(part in attribution for part in parts)
     }
+    if not on_device:
+        saves["computation"] = saves.pop("device")
     return judged(saves, 2 * sum(saves.values()))
 
 

@@ -168,7 +168,8 @@ _WAITS: dict[int, str] = {
     Cause.ARRIVAL: "communication",
 }
 
-_INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
+_ON_THREAD = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
+"""Causes after which the thread itself was at work: in the row around, or in one that was ending."""
 
 
 class Segment(Result, msgspec.Struct, frozen=True, gc=False):
@@ -339,25 +340,31 @@ class _Walk:
             at_end = self.events[peer].end.item(prior) <= self.time
         before = (rank if peer < 0 else peer, prior, at_end)
         self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
-        around = self.events[rank].parent.item(row)
-        if code in _INSIDE and around >= 0:
-            self._between_parts(rank, around, before)
+        if code in _ON_THREAD:
+            self._between_rows(rank, row, _WAITS[code], before)
         else:
             self.add(rank, row, _WAITS[code], self._time_of(before))
         return before
 
-    def _between_parts(self, rank: int, around: int, before: _Event) -> None:
-        """Adds the time between two parts of a host row: its own, after that of rows that ended meanwhile."""
-        events, callers = self.events[rank], []
+    def _between_rows(self, rank: int, row: int, wait: str, before: _Event) -> None:
+        """Adds a host thread's time between an event and the start of a row.
+
+        First comes what is left of the rows around the event that ended meanwhile: an operator may compute
+        after the last row inside it has ended. The rest is the own time of the row around both, or the wait
+        of the row itself where nothing is around it.
+        """
+        events, ended = self.events[rank], []
+        around = events.parent.item(row)
         if before[0] == rank and before[2]:
-            row = events.parent.item(before[1])
-            while row >= 0 and row != around and events.end.item(row) <= self.time:
-                callers.append(row)
-                row = events.parent.item(row)
-        outer_first = callers[::-1]
-        begins = [*(events.end.item(row) for row in outer_first), self._time_of(before)]
-        for row, begin in zip((around, *outer_first), begins, strict=True):
-            self.add(rank, row, KIND_NAMES[events.kind.item(row)], begin)
+            outer = events.parent.item(before[1])
+            while outer >= 0 and outer != around and events.end.item(outer) <= self.time:
+                ended.append(outer)
+                outer = events.parent.item(outer)
+        begins = [*(events.end.item(outer) for outer in ended[::-1]), self._time_of(before)]
+        holder = (around, KIND_NAMES[events.kind.item(around)]) if around >= 0 else (row, wait)
+        own = [(outer, KIND_NAMES[events.kind.item(outer)]) for outer in ended[::-1]]
+        for (at_work, activity), begin in zip((holder, *own), begins, strict=True):
+            self.add(rank, at_work, activity, begin)
 
 
 def walk(

@@ -388,9 +388,14 @@ def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
             rank=rank,
             since_step=since,
             factor=float(by_step[slow].mean()),
-            detail=f"repairing rank {rank} alone removes {delays.m_w:.0%} of the slowdown; "
+            detail=f"repairing rank {rank} alone removes {_part(delays.m_w)} the slowdown; "
             + _without(delays, delays.worst_workers.trem),
         )
+
+
+def _part(share: float) -> str:
+    """`45 % of`; without what is slower than its like, a step can be shorter than with all alike."""
+    return f"{share:.0%} of" if share < 1 else "all of"
 
 
 def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
@@ -408,7 +413,7 @@ def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
         stage=last,
         since_step=rows.steps[0],
         factor=_ratio(rows, mine, elsewhere),
-        detail=f"stage {last} alone explains {delays.m_s:.0%} of the slowdown: give it fewer layers; "
+        detail=f"stage {last} alone explains {_part(delays.m_s)} the slowdown: give it fewer layers; "
         + _without(delays, delays.last_stage.trem),
     )
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.operators import computes
+from chakrakit.operators import asks_loader, computes
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.placement import (
@@ -132,8 +132,6 @@ def percent(part: float, whole: float) -> float:
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
-_LOADER = re.compile(r"DataLoader\w*\b.*__next__|^enumerate\(DataLoader")
-"""Ranges in which PyTorch's profiler marks that a program asks its loader for the next batch."""
 _RECEIVE = 9
 """The engine of receives that name no stream; any number that is not a RowKind."""
 _RECORDERS_ROUND_NS = 1_000
@@ -297,7 +295,7 @@ class RankView:
     @cached_property
     def loads_data(self) -> Mask:
         """Rows that read data from a store, and host rows in which the program waits for its data loader."""
-        loads = self.on_host & self.named(_LOADER.search)
+        loads = self.on_host & self.named(asks_loader)
         if loads.any():
             for _ in range(64):
                 inside = (self.parent >= 0) & loads[np.maximum(self.parent, 0)] & ~loads

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.views.app import request_rows
+from chakrakit.views.app import row_parts
 from chakrakit.views.app.lod import SliceLine
 from chakrakit.views.app.shown_run import ShownRun
 
@@ -29,7 +29,7 @@ def totals(side: ShownRun, rank: int, begin: int, end: int, tracks: range) -> di
             counts.update(Counter(names.tolist()))
             if depth == 0:
                 _add(by_kind, line.code[inside].astype(np.int64), nanos)
-    short, kinds = lines.short_names, request_rows.legend()
+    short, kinds = lines.short_names, row_parts.legend()
     return {
         "span": end - begin,
         "slices": sum(counts.values()),

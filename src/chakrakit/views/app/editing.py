@@ -64,9 +64,11 @@ class Editing:
         waits: Counter[str] = Counter()
         groups: Counter[str] = Counter()
         traces = self.session.timed
-        for number, ranks in Counter(b.body for b in traces.bindings.values()).items():
+        bodies = Counter(b.body for b in traces.bindings.values())
+        host = all(traces.body_at(number).on_host.all() for number in bodies)  # a CPU's recording
+        for number, ranks in bodies.items():
             trace = traces.body_at(number)
-            own, device = trace.own_ns * ranks, ~trace.on_host
+            own, device = trace.own_ns * ranks, trace.on_host == host
             for name, nanos in _sums(classes_of(trace)[device], own[device]).items():
                 classes[name] += nanos
             names = names_of(trace)
@@ -89,6 +91,7 @@ class Editing:
             else {},
             "links": self._links(),
             "ranks": len(self._original.run),
+            "host": host,
         }
 
     @property

@@ -54,6 +54,7 @@ def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
     analyzed = side.findings.analyzed
     return brief(side, rank, row) | {
         "type": node.type,
+        "host": bool(view.trace.on_host[row]),
         "lane": names[lane[row]],
         "own": int(view.own[row]) if view.ran[row] else None,
         "operator": view.name(int(view.operator[row])) if view.operator[row] != row else "",

@@ -7,7 +7,7 @@ import numpy as np
 from chakrakit.arrays import I8
 from chakrakit.insight.rank import RankView
 from chakrakit.passes.base import classes_of
-from chakrakit.views.app import request_rows
+from chakrakit.views.app import row_parts
 from chakrakit.views.colors import color
 
 CLASSES = (
@@ -45,7 +45,7 @@ _NAME_COLORS = (
 def legends() -> dict[str, list[dict[str, str]]]:
     """For each way to colour slices, what each code means; names have no list of their own."""
     return {
-        "kind": request_rows.legend(),
+        "kind": row_parts.legend(),
         "class": [{"name": n, "color": _CLASS_COLORS.get(n, color(n))} for n in CLASSES],
         "name": [{"name": "", "color": each} for each in _NAME_COLORS],
     }

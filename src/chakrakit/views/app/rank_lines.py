@@ -12,8 +12,9 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.insight.rank import RankView, RowKind, Track, Tracks, tracks_of
 from chakrakit.trace.timing import Intervals
-from chakrakit.views.app import request_rows
+from chakrakit.views.app import row_parts
 from chakrakit.views.app.lod import SliceLine
+from chakrakit.views.app.row_parts import Origins
 
 _DEEPEST = 200
 """Rows nested deeper than this are not drawn: each depth is a line on the screen and in every answer."""
@@ -78,8 +79,11 @@ class RankLines:
         return [short(name, 120) for name in self.names[1]]
 
 
-def lines_of(view: RankView, origin: int) -> RankLines:
-    """The lines of a rank; the code of a slice is its RowKind, or the part of a request that it is."""
+def lines_of(view: RankView, origin: int, origins: Origins) -> RankLines:
+    """The lines of a rank.
+
+    The code of a slice is its RowKind, or the part of a request or of a campaign that it is.
+    """
     tracks = tracks_of(view)
     deep = int((tracks.depth >= _DEEPEST).sum())
     if deep:
@@ -90,9 +94,9 @@ def lines_of(view: RankView, origin: int) -> RankLines:
     return RankLines(
         len(view),
         (first - origin, last - origin),
-        _track_lines(view, tracks),
-        strip_of(view, origin),
-        request_rows.names(view),
+        _track_lines(view, tracks, origins),
+        campaign_strip(view, origin) if origins.campaign else strip_of(view, origin),
+        row_parts.names(view),
         deep,
     )
 
@@ -109,8 +113,8 @@ def _shallow(tracks: Tracks) -> Tracks:
     )
 
 
-def _track_lines(view: RankView, tracks: Tracks) -> list[TrackLines]:
-    codes = request_rows.codes(view)
+def _track_lines(view: RankView, tracks: Tracks, origins: Origins) -> list[TrackLines]:
+    codes = row_parts.codes(view, campaign=origins.campaign)
     bounds = np.searchsorted(tracks.track, np.arange(len(tracks.tracks) + 1))
     out = []
     for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
@@ -121,7 +125,7 @@ def _track_lines(view: RankView, tracks: Tracks) -> list[TrackLines]:
             if deepest
             else [slice(a, b)]
         )
-        lane = request_rows.title(track.lane, view, int(tracks.row[a]))
+        lane = row_parts.title(track.lane, view, tracks.row[a:b], origins)
         out.append(TrackLines(track, [_line(tracks, codes, at) for at in by_depth], lane))
     return out
 
@@ -139,6 +143,18 @@ def with_waits(strip: list[Intervals], waits: Iterable[Intervals]) -> list[Inter
         parts.append(talk & waiting)
         talk = talk - waiting
     return [compute, talk, copies, *parts]
+
+
+def campaign_strip(view: RankView, origin: int) -> list[Intervals]:
+    """When the job trains, and when it waits and does all else that is no progress."""
+
+    def during(*names: str) -> Intervals:
+        rows = np.flatnonzero(view.named(lambda name: name in names))
+        return Intervals.of(view.start[rows] - origin, view.end[rows] - origin)
+
+    nothing = during()
+    rest = during("checkpoint", "lost steps", "detection", "restart")
+    return [during("train"), nothing, nothing, during("waiting"), rest]
 
 
 def strip_of(view: RankView, origin: int) -> list[Intervals]:

@@ -128,7 +128,7 @@ def _term(key: str, sign: str, value: str, side: ShownRun) -> Callable[[RankView
             return view.ran & _numpy(_COMPARE[sign](pa.array(_TIMES[key](view)), moment))
 
         return timed
-    if key == "type" and not value.lstrip("-").isdigit():
+    if key == "type" and not value.lstrip("-").isdecimal():
         value = str(int(type_code(value)))
     return lambda view: _compared(view, key, sign, value)
 

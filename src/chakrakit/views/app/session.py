@@ -34,7 +34,7 @@ from chakrakit.views.app.node import brief
 from chakrakit.views.app.painting import codes_by, legends
 from chakrakit.views.app.shown_run import Fold, Recent, ShownRun
 from chakrakit.views.charts import join
-from chakrakit.views.colors import COLORS
+from chakrakit.views.colors import CAMPAIGN_PARTS, COLORS, REQUEST_PARTS
 from chakrakit.views.network_map import network_map
 from chakrakit.views.report import SECTIONS, comparison_section
 from chakrakit.views.timeline import TimelineOptions, write_timeline
@@ -90,9 +90,16 @@ class AppSession:
             "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
             "tabs": [*([_COMPARISON] if self.is_pair else []), *self._sections()],
             "looks": [_FLAME, *([_NETWORK] if any(map(_has_links, self.sides)) else [])],
-            "requests": any(is_served(side.run) for side in self.sides),
+            "parts": self._parts(),
             "colors": COLORS,
         }
+
+    def _parts(self) -> list[str]:
+        """What the legend names where rows are parts of something; empty where they are operators."""
+        if all(side.is_campaign for side in self.sides):
+            return list(CAMPAIGN_PARTS)
+        served = any(is_served(side.run) for side in self.sides)
+        return ["compute", *REQUEST_PARTS] if served else []
 
     def side_of(self, number: int, edits: list[str]) -> ShownRun:
         """A run by its number; the one after the last is the first one under edits."""
@@ -113,7 +120,9 @@ class AppSession:
     def flame(self, side: ShownRun, rank: int, begin: int, end: int) -> dict[str, Any]:
         """The calls of a rank between two times as parallel lists, depth first; times in ns."""
         origin = side.origin
-        calls = call_tree(side.view(rank), begin + origin, end + origin, _LEAST)
+        analyzed = side.findings.analyzed
+        waits = analyzed.waiting_times(rank) if analyzed is not None else ()
+        calls = call_tree(side.view(rank), begin + origin, end + origin, _LEAST, waits)
         return {
             "rank": rank,
             "name": [short(c.name, 120) for c in calls],

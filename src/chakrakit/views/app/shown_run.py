@@ -9,16 +9,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from chakrakit.errors import ChakraError, TraceError
+from chakrakit.insight.communication import group_roles
 from chakrakit.insight.rank import RankView, rank_view
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import CAMPAIGN, Run
 from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.figures import Figure, figures_of
 from chakrakit.views.app.findings import BackgroundAnalysis
 from chakrakit.views.app.rank_lines import RankLines, lines_of, with_waits
+from chakrakit.views.app.row_parts import Origins
 
 Value = TypeVar("Value")
 
@@ -192,13 +194,22 @@ class ShownRun:
     def strip(self, rank: int) -> list[Intervals]:
         """When each kind of STRIP is at work; late ranks and bubbles are kinds of it once they are known."""
         lines, analyzed = self.lines(rank), self.findings.analyzed
-        if analyzed is None:
+        if analyzed is None or self.is_campaign:
             return lines.strip
         times = [
             Intervals(waits.start - self.origin, waits.end - self.origin)
             for waits in analyzed.waiting_times(rank)
         ]
         return self._strips.get(self.alike(rank)[0], lambda: with_waits(lines.strip, times))
+
+    @property
+    def _origins(self) -> Origins:
+        return Origins(self.is_campaign, partial(group_roles, self.run))
+
+    @property
+    def is_campaign(self) -> bool:
+        """Whether it is a history of a campaign: days, and nodes instead of devices."""
+        return self.run.card.tool == CAMPAIGN
 
     @property
     def is_small(self) -> bool:
@@ -217,4 +228,6 @@ class ShownRun:
 
     def lines(self, rank: int) -> RankLines:
         """The lines of a rank."""
-        return self._lines.get(self.key(rank), lambda: lines_of(self.view(rank), self.origin))
+        return self._lines.get(
+            self.key(rank), lambda: lines_of(self.view(rank), self.origin, self._origins)
+        )

@@ -1,7 +1,7 @@
 // Draws the visible rows, from whatever was sent last, with any painter.
 import { LABEL, LINE, MINI, PAD, RULER, STRIP } from "./layout.js";
 import { state } from "./state.js";
-import { tickText } from "./format.js";
+import { tickStep, tickText } from "./format.js";
 
 const DIM = 0.22;
 const FIGURE_COLORS = { "bytes/s": "communication", W: "synchronization", tokens: "copy", requests: "compute" };
@@ -153,10 +153,10 @@ export class Picture {
     const name = sent.names[line.name[i]], fill = palette[line.code[i]];
     const lit = onPath ? onPath.has(i) : !this.query || name.toLowerCase().includes(this.query);
     const shown = Math.max(wide - (wide > 3 ? 0.7 : 0), 1);
-    this.painter.rect(x, y, shown, height, fill, lit ? 1 : DIM);
     // The part of communication in which it only waits: for peers, or for a message to be sent.
-    const waited = line.wait?.[i] || 0;
-    if (waited && !state.diff) this.painter.rect(x, y, Math.min(this.wide(Math.abs(waited)), shown), height, this.session.colors[waited > 0 ? "late ranks" : "bubble"], lit ? 1 : DIM);
+    const waited = (!state.diff && line.wait?.[i]) || 0, waits = Math.min(this.wide(Math.abs(waited)), shown);
+    if (waits < shown) this.painter.rect(x + waits, y, shown - waits, height, fill, lit ? 1 : DIM);
+    if (waits) this.painter.rect(x, y, waits, height, this.session.colors[waited > 0 ? "late ranks" : "bubble"], lit ? 1 : DIM);
     if (onPath && lit) this.painter.rect(x, y + height - 2, shown, 2, this.theme.ink);
     const left = Math.max(x, LABEL) + 4, room = Math.min(x + wide, this.width) - left - 2;
     const text = room > 24 ? cut(name, Math.floor(room / 6.1)) : "";
@@ -194,8 +194,7 @@ export class Picture {
   }
 
   ticks() {
-    const rough = ((state.to - state.from) / this.plot) * 110, base = 10 ** Math.floor(Math.log10(rough));
-    const step = Math.max([1, 2, 5, 10].map((f) => f * base).find((s) => s >= rough), 1);
+    const step = tickStep(((state.to - state.from) / this.plot) * 110);
     const out = [];
     for (let t = Math.ceil(state.from / step) * step; t <= state.to; t += step) out.push(t);
     return { step, ticks: out };

@@ -9,10 +9,11 @@ const number = (value) => String(+value.toPrecision(3));
 const quoted = (name) => JSON.stringify(`${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
 
 // Ways to change something: the label, and the text of the edit for "so many times as fast".
-const scaled = (field, value) => (times) => `edit{scale=${number(1 / times)}, ${field}=[${value}]}`;
+// The pass takes the device's work unless it is told that of the host, as a CPU's recording has it.
+const scaled = (field, value, host) => (times) => `edit{scale=${number(1 / times)}, ${host ? "on=host, " : ""}${field}=[${value}]}`;
 export const faster = {
-  class: (name) => ({ label: `class ${name}`, text: scaled("classes", name), times: 2 }),
-  kernel: (name) => ({ label: name, text: scaled("names", quoted(name)), times: 2 }),
+  class: (name, host) => ({ label: `class ${name}`, text: scaled("classes", name, host), times: 2 }),
+  kernel: (name, host) => ({ label: name, text: scaled("names", quoted(name), host), times: 2 }),
   device: (rank) => ({ label: `device of rank ${rank}`, text: (times) => `--straggler ${rank}=${number(1 / times)}`, times: 2 }),
   link: (ends) => ({ label: `link ${ends}`, text: (times) => `--fault link:${ends}@0=${number(times)}`, times: 2 }),
 };
@@ -124,8 +125,8 @@ export class Editor {
     if (offered.error) return [el("p", { className: "warning" }, offered.error)];
     const share = (part) => ` (${(100 * part).toFixed(1)} %)`;
     const groups = [
-      ["Make a class of work faster", offered.classes.map(([n, s]) => [n + share(s), () => faster.class(n).text(2)])],
-      ["Make a kernel faster", offered.kernels.map(([n, s]) => [n + share(s), () => faster.kernel(n).text(2)])],
+      ["Make a class of work faster", offered.classes.map(([n, s]) => [n + share(s), () => faster.class(n, offered.host).text(2)])],
+      ["Make a kernel faster", offered.kernels.map(([n, s]) => [n + share(s), () => faster.kernel(n, offered.host).text(2)])],
       ["Move a group's calls to another stream", offered.groups.map((n) => [n, () => `comm{action=offload, stream=99, groups=[${n}]}`])],
       ["Remove a synchronization", offered.waits.map(([n, count]) => [`${n} (${count}×)`, () => `unsync{names=[${quoted(n)}]}`])],
       ["Change a device", [...Array(Math.min(offered.ranks, 64)).keys()].map((r) => [`rank ${r}`, () => faster.device(r).text(2)])],
@@ -165,7 +166,7 @@ export class Editor {
     if (!this.possible) return null;
     const offers = [], group = node.attributes?.pg_name;
     if (node.kind === "communication" && group) offers.push(["Move its group to another stream", `comm{action=offload, stream=99, groups=[${group}]}`]);
-    if (node.kind === "compute" || node.kind === "copy") offers.push(["Make it faster", faster.kernel(node.fullName || node.name).text(2)]);
+    if (["compute", "copy", "host"].includes(node.kind)) offers.push(["Make it faster", faster.kernel(node.fullName || node.name, node.host).text(2)]);
     if (node.parents?.shown?.some((p) => p.edge === "sync")) offers.push(["Do not wait here", `unsync{nodes=[${node.id}]}`]);
     if (!offers.length) return null;
     return el("p", { className: "offers" }, ...offers.map(([label, text]) => el("button", { title: text, on: { click: () => this.add(text) } }, label)));

@@ -22,7 +22,7 @@ export async function showFlame(page, session, find) {
       into.replaceChildren(el("p", { className: "warning" }, error.message));
     }
   };
-  page.replaceChildren(el("p", {}, el("label", {}, "Device time of ", choose), ` ${stretchText(window)}. A click, or Enter, widens a call; Shift shows it in the timeline.`), into);
+  page.replaceChildren(el("p", {}, el("label", {}, "Device time, and waiting, of ", choose), ` ${stretchText(window)}. A click, or Enter, widens a call; Shift shows it in the timeline.`), into);
   if (shown) await draw(shown[0]);
 }
 

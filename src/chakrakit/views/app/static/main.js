@@ -227,11 +227,14 @@ class App {
   }
 }
 
-function legendOf({ legends, colors, requests }) {
+const KINDS = ["compute", "communication", "copy", "host", "load", "save"];
+
+// What colors mean: of the kinds of rows those that these runs can have, of the classes all that are named.
+function legendOf({ legends, colors, parts }) {
   if (state.paint === "name") return [];
-  const unused = requests ? ["other", "communication", "copy", "host", "load", "save"] : ["other", "queued", "prompt", "output"];
-  const kinds = legends[state.paint].filter(({ name }) => !unused.includes(name));
-  if (requests) return kinds;
+  const shown = parts.length ? parts : KINDS;
+  const kinds = legends[state.paint].filter(({ name }) => (state.paint === "class" ? name !== "other" : shown.includes(name)));
+  if (parts.length) return kinds;
   return [...kinds, { name: "late ranks", color: colors["late ranks"] }, { name: "bubble", color: colors.bubble }];
 }
 
