@@ -31,19 +31,12 @@ from support.paths import ROOT
 IDS = list(study_modules())
 QUICK = [name for name in IDS if int(name[1:]) % 6 == 1]
 """The studies that every `make test` runs from tuning to verdict, whichever others there are; of the others
-it measures every quick case once, and `make studies` runs all."""
+test_kept_results.py measures every quick case once, and `make studies` runs all."""
 MOST_QUICK_S, MOST_QUICK_SUM_S = 3.0, 25.0
 """CPU seconds, as recorded, that a quick run may take, and that all of `QUICK` may."""
-LONG_S = 0.3
-"""Recorded CPU seconds of a quick run beyond which `make check` leaves out a study's cases; a fifth stay."""
 MOST_BYTES = 10_000
 """Of a study's table: ninety of them, and the list, stay below 1 MB."""
 SOURCE = Path(chakrakit.__file__).parent
-
-
-def _slow_where_long(names):
-    long = {name for name in names if quick_seconds(TABLES / f"{name}.parquet") > LONG_S}
-    return [pytest.param(n, marks=pytest.mark.slow if n in long else ()) for n in names]
 
 
 @cache
@@ -170,14 +163,6 @@ def test_a_quick_run_goes_through(name):
     figures = [row.figures for row in judged.rows if row.phase == "judged"]
     for row, again in zip(quick_rows(name), figures, strict=True):
         assert again == pytest.approx(row.figures, rel=SMALL, nan_ok=True), (row.case, row.side)
-
-
-@pytest.mark.parametrize("name", _slow_where_long(IDS))
-def test_quick_cases_give_what_was_recorded(name):
-    for row in quick_rows(name):
-        if row.seed == 0:
-            again = named_study(name).measure(row.case, row.setting, row.seed)
-            assert dict(again) == pytest.approx(row.figures, rel=SMALL, nan_ok=True), row
 
 
 @pytest.mark.parametrize("name", IDS)
