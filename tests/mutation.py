@@ -111,6 +111,13 @@ class Mutant:
         changed = source[first : self.start] + self.text.encode() + source[self.end : last]
         return source[first:last].decode(), changed.decode()
 
+    @property
+    def difference(self) -> str:
+        """The place, and the lines before and after."""
+        before, after = self.lines
+        signed = [*(f"-{x}" for x in before.splitlines()), *(f"+{x}" for x in after.splitlines())]
+        return "\n".join([self.place, *signed])
+
 
 class Places(ast.NodeVisitor):
     """Collects the changes of one file that a test ought to notice.
@@ -620,7 +627,9 @@ class Trial:
         ]
         entering = [[t for t in stage if t.enters(mutant, lines)] for stage in stages]
         # What runs on import, or in a process of its own, no test is seen to enter: then all are asked.
-        for tests in filter(None, entering if any(entering) else stages):
+        # What is computed once for many tests only the first enters: then the nearest are asked as well.
+        rest = [t for t in stages[0] if t not in entering[0]]
+        for tests in filter(None, [*entering, rest] if any(entering) else stages):
             limit = START + SLOWER * sum(test.seconds for test in tests)
             names = [test.name for test in tests]
             with copy.changed(mutant):
@@ -681,10 +690,7 @@ def _print_verdicts(verdicts: Iterator[Verdict], count: int) -> None:
     if undecided:
         print(f"undecided when the time was up: {undecided}")
     for verdict in sorted(survivors, key=lambda v: (v.mutant.file, v.mutant.start)):
-        before, after = verdict.mutant.lines
-        print(verdict.mutant.place, "" if verdict.decided else "undecided")
-        print(*(f"-{line}" for line in before.splitlines()), sep="\n")
-        print(*(f"+{line}" for line in after.splitlines()), sep="\n", flush=True)
+        print("" if verdict.decided else "undecided: ", verdict.mutant.difference, sep="")
 
 
 def verdicts_on(mutants: Sequence[Mutant], trial: Trial) -> Iterator[Verdict]:
@@ -698,6 +704,7 @@ def verdicts_on(mutants: Sequence[Mutant], trial: Trial) -> Iterator[Verdict]:
                 if verdict.killer or not verdict.decided:
                     yield verdict
                 else:
+                    print(f"the quick tests do not notice {verdict.mutant.difference}", flush=True)
                     survivors.append(verdict.mutant)
             trial.learn(survivors, "slow")
             for done in as_completed([pool.submit(trial, mutant) for mutant in survivors]):

@@ -6,8 +6,18 @@ import re
 
 import msgspec
 import numpy as np
+import pytest
 
-from chakrakit.results import Result, Spread, counted, spread, table_html, three_digits
+from chakrakit.results import (
+    Result,
+    Spread,
+    counted,
+    milliseconds_text,
+    spread,
+    spread_cells,
+    table_html,
+    three_digits,
+)
 
 
 class Part(msgspec.Struct):
@@ -123,3 +133,16 @@ def test_a_large_figure_has_no_exponent() -> None:
         "1,073",
     ]
     assert three_digits(-1073.4, "+") == "-1,073"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(1234.56, "1,234.6"), (0.1, "0.1"), (0.0131, "0.0131"), (0.0, "0.0"), (4e-6, "0.000004")],
+)
+def test_milliseconds_are_never_rounded_to_nothing(milliseconds, text):
+    assert milliseconds_text(milliseconds) == text
+
+
+def test_a_figure_of_nothing_is_dashes():
+    assert spread_cells(None) == ["–"] * 5
+    assert spread_cells(Spread(1.0, 1.0, 2.0, 2.0, 0.05)) == ["1.0", "1.0", "2.0", "2.0", "0.05"]

@@ -75,3 +75,12 @@ def test_a_history_of_a_campaign_is_a_run(tmp_path: Path) -> None:
     found = ck.campaign(job, histories=2, changes=False, output=tmp_path / "run", history=1)
     assert (found.days.mean, found.sensitivity) == (1.0, [])
     assert ck.read(tmp_path / "run").makespan_ns == pytest.approx(86_400e9)
+
+
+def test_energy_and_price_of_a_job_are_said(tmp_path: Path) -> None:
+    """16 nodes of 1 kW and $2 an hour for a day."""
+    costs = "{node_watts: 1000, node_hour_price: 2}"
+    (tmp_path / "job.yaml").write_text(f"{QUIET[:-1]}, costs: {costs}}}")
+    told = succeeded("campaign", tmp_path / "job.yaml", "--histories", "3")
+    assert "384 kWh, $768" in told
+    assert "note: costs.idle_node_watts taken as node_watts" in told

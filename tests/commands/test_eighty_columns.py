@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -11,11 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import chakrakit as ck
 from chakrakit.commands import COMMANDS, terminal
-from chakrakit.trace.library import entry_of, write_index
-from support import recorded
-from support.commands import chakra, succeeded
+from support.commands import chakra
 
 ANSWERED: dict[str, tuple[str, str]] = {
     "generate": (
@@ -72,59 +68,6 @@ LISTS = {"models", "studies"}
 """Commands that list more than a screen holds."""
 SLOW = {"sweep", "study", "capture", "replay"}
 PYTORCH = {"capture", "replay"}
-MEASURED = [
-    {"op": "add", "shape": [n], "us": 2 + n / 1e5, "bytes": n} for n in (10**3, 10**4, 10**6)
-]
-PROGRAM = """
-from chakrakit.simulator import live
-
-def hears(me):
-    yield live.receive()
-
-def speaks(me):
-    yield live.send("hears", 1_000)
-
-def program(world):
-    world.actor(hears, name="hears")
-    world.actor(speaks, name="speaks")
-"""
-TRAINING = """
-import torch
-
-model = torch.nn.Linear(64, 64)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(3):
-    model(torch.randn(8, 64)).sum().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-STUDY = """
-workload: {model: gpt3-125m, step: {seq: 128, global_batch: 4}}
-ranks: 2
-axes: {plan.tp: [1, 2]}
-machines: [dgx-h100]
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("eighty")
-    plan = ("--model", "gpt3-125m", "--dp", "2", "--seq", "128", "--global-batch", "2")
-    succeeded("generate", *plan, "-o", folder / "w")
-    for name, more in (("run", ()), ("slow", ("--straggler", "1=1.5"))):
-        succeeded("simulate", folder / "w", "--machine", "dgx-h100", *more, "-o", folder / name)
-    (folder / "recordings").symlink_to(recorded.DATA / "cnn_ddp_2")
-    succeeded("link", folder / "recordings", "-o", folder / "linked")
-    (folder / "library").mkdir()
-    succeeded("bundle", folder / "run", "-o", folder / "library" / "run.chakra")
-    timed = {"machine": "dgx-h100", "step_ns": ck.read(folder / "run").makespan_ns}
-    write_index(folder / "library", [entry_of(folder / "library" / "run.chakra", **timed)])
-    (folder / "micro.json").write_text(json.dumps({"gpu": "X", "rows": MEASURED}))
-    (folder / "program.py").write_text(PROGRAM)
-    (folder / "train.py").write_text(TRAINING)
-    (folder / "study.yaml").write_text(STUDY)
-    (folder / "job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-    return folder
 
 
 def test_every_command_is_looked_at_or_has_a_reason_not_to_be() -> None:

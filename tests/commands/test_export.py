@@ -35,3 +35,12 @@ def test_a_name_that_no_node_has_is_guessed(traces: ck.TraceSet, tmp_path: Path)
         ck.ConfigError, match="no node's name matches 'gem 1'; did you mean 'gemm 1'"
     ):
         ck.export(traces, tmp_path / "a.dot", name="gem 1")
+
+
+def test_a_timeline_is_of_one_rank_where_one_is_chosen(runs: Path, tmp_path: Path) -> None:
+    whole, one = (ck.export(runs / "fast", tmp_path / "t.json", rank=rank) for rank in (None, 1))
+    assert one.nodes * len(ck.read(runs / "fast")) == whole.nodes
+    with pytest.raises(ck.ChakraError, match="no rank 99"):
+        ck.export(runs / "fast", tmp_path / "t.pftrace", rank=99)
+    with pytest.raises(ck.ChakraError, match="--name is for graphs"):
+        ck.export(runs / "fast", tmp_path / "t.pftrace", name="mlp")

@@ -20,6 +20,7 @@ from chakrakit.commands import simulate as simulate_module
 from chakrakit.commands.command import command
 from chakrakit.commands.options import Option, Parameter, Positional, parameters_of, public
 from chakrakit.commands.simulate import SimulateOptions
+from chakrakit.machines import load_machine
 from support.paths import ROOT
 
 SHELL_ONLY = {
@@ -219,3 +220,27 @@ def test_what_stands_in_backticks_stays_as_it_is() -> None:
     said = "Like --two-words, `chakra x --two-words` and --other-one; -5 and a-b are none."
     python = "Like `two_words`, `chakra x --two-words` and `other_one`; -5 and a-b are none."
     assert options_module._in_python(said, names) == python
+
+
+def test_a_second_value_of_an_option_is_refused_by_name() -> None:
+    """Click would take the last one and forget the first."""
+    words = ["simulate", "w", "--machine", "dgx-h100", "--machine", "dgx-h200"]
+    result = CliRunner().invoke(group, words)
+    assert result.exit_code == 2
+    assert "--machine is given 2 times; give it once." in result.output
+    repeated = CliRunner().invoke(
+        group, ["transform", "w", "--pass", "a", "--pass", "b", "-o", "x"]
+    )
+    assert "given 2 times" not in repeated.output
+
+
+def test_a_card_has_plain_values_of_what_was_given() -> None:
+    """Paths as texts, what is inside of lists and tables too, and of anything else its name."""
+    given = {
+        "a": Path("x/y"),
+        2: (1.5, Path("z")),
+        "machine": load_machine("dgx-h100"),
+        "none": None,
+    }
+    plain = options_module._plain(given)
+    assert plain == {"a": "x/y", "2": [1.5, "z"], "machine": "dgx-h100", "none": None}

@@ -28,7 +28,8 @@ def test_an_export_says_how_to_run_it(runs: Path, tmp_path: Path) -> None:
 def test_wrong_words_are_refused(runs: Path, words: tuple[str, str], said: str) -> None:
     if words[0] == "--step":
         pytest.importorskip("torch", reason="pip install torch")
-    done = chakra("replay", runs / "fast", "--mode", "emulate", *words)
+    mode = () if words[0] == "--mode" else ("--mode", "emulate")
+    done = chakra("replay", runs / "fast", *mode, *words)
     assert done.exit_code == 2
     assert said in done.stderr
 

@@ -70,7 +70,7 @@ def test_search_for_people(capfd) -> None:
 
 def test_search_refuses_words_for_numbers(capfd) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in SEARCH[:-2]] + ["--tp", "two"])
+        main([str(a) for a in SEARCH if a not in ("--tp", "2,8")] + ["--tp", "two"])
     assert stopped.value.code == 2
     assert "--tp two: give whole numbers with commas" in capfd.readouterr().err
 
@@ -152,7 +152,7 @@ def test_plans_reasons_refusals_and_the_next_commands(capsys: pytest.CaptureFixt
         machine="dgx-h100",
         objective="step",
     )
-    print_script(found, "best")
+    print_script(found, "best", "h100")
     lines = capsys.readouterr().out.splitlines()
     assert lines.pop(0) == "best: 5.0 ms a step with 8 gpus tp=2 on dgx-h100"
     assert [line.split() for line in lines[:3]] == [
@@ -166,6 +166,13 @@ def test_plans_reasons_refusals_and_the_next_commands(capsys: pytest.CaptureFixt
         "2: 2.5 ms longer",
         "refused: 8 gpus tp=3: 3 does not divide 16 heads",
         "2 combinations simulated, 1 refused; by step, on dgx-h100",
-        "again: chakra capture --ranks 8 -- python t.py --tp 2",
+        "again: chakra capture --ranks 8 --device h100 -o w -- python t.py --tp 2",
         "again: chakra simulate best --machine dgx-h100",
     ]
+
+
+def test_the_objective_is_in_the_answer_and_in_the_table(capfd) -> None:
+    words = [str(a) for a in SEARCH if a not in ("--tp", "2,8")]
+    told = run(capfd, *words, "--tp", "8", "--objective", "price", "--runners-up", "0")
+    assert told.startswith("best: $0.0")
+    assert told.splitlines()[2].split()[-1] == "price"

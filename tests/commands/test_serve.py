@@ -26,3 +26,9 @@ def test_a_policy_is_a_class_in_a_file(tmp_path: Path) -> None:
     done = chakra(*SERVE, STREAM, "--policy", f"{policy}:Absent")
     assert done.exit_code == 2
     assert "Absent" in done.stderr
+
+
+def test_a_device_without_a_price_is_said_to_have_none() -> None:
+    told = succeeded(*SERVE[:4], "tpu-v5e", "--tp", "4", "--requests", STREAM)
+    assert "price: not known" in told
+    assert "price: not known" not in succeeded(*SERVE, STREAM)

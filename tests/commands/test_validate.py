@@ -39,6 +39,8 @@ def test_errors_exit_1_and_are_counted_in_text_and_json():
     result = run(FEEDER_TRACE)
     assert result.exit_code == 1
     assert "error dangling-control: 1,277" in result.output
+    said = "ctrl_deps names id 3, which no node has; --fix drops the reference"
+    assert f"  rank 0 node 216 'aten::flatten_dense_tensors(0)': {said}\n" in result.output
     result = run(FEEDER_TRACE, "--json")
     found = json.loads(result.output)
     assert result.exit_code == 1

@@ -131,3 +131,13 @@ def test_the_page_works_at_800_pixels_and_says_what_runs_where(view, simulated):
         page.shot("narrow")
     finally:
         page.driver.set_window_size(1500, 900)
+
+
+def test_a_node_of_a_cpu_is_made_faster_on_the_host(view, measured):
+    page = view(measured)
+    page.search("addmm")
+    page.click("#list .hit", "addmm")
+    page.click("#node .offers button", "Make it faster")
+    assert settled(page)["edited"] < settled(page)["original"]
+    assert page.js("chakra.state.edits[0]").startswith("edit{scale=0.5, on=host, names=")
+    assert page.errors() == []

@@ -86,18 +86,28 @@ def only(folder: Path, beginning: str = "run") -> Path:
 
 
 _OF_RUNS = ("analyze", "compare", "report")
+_NOT_TO_RUN = {"missing-comm-type", "missing-comm-size", "missing-group", "missing-peer"}
+"""Warnings of calls that leave out what a simulator needs of them."""
 
 
 def accepted(line: str) -> Step:
-    """What validates is taken by this command, if it has the times that the command is about."""
+    """What validates is taken by this command, if it says what the command is about."""
 
     def hold(folder: Path) -> None:
         path = only(folder)
-        if validates(path) and (_is_timed(path) or not line.startswith(_OF_RUNS)):
+        if validates(path) and _says_enough(path, line):
             with _must(f"validates, and is refused by {line}"):
                 typed(line, folder)
 
     return hold
+
+
+def _says_enough(path: Path, line: str) -> bool:
+    if line.startswith(_OF_RUNS):
+        return _is_timed(path)
+    return not line.startswith("simulate") or _NOT_TO_RUN.isdisjoint(
+        finding.code for finding in ck.validate(path).findings
+    )
 
 
 def _is_timed(path: Path) -> bool:

@@ -12,7 +12,6 @@ def test_an_installation_is_as_small_as_promised(
     extra: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if extra:
-        pytest.importorskip("optuna")
         pytest.importorskip("mcp")
     assert script("installed_size").main(extra) == 0
     assert "chakrakit" in capsys.readouterr().out

@@ -12,11 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from chakrakit.errors import ChakraError
 from fuzz.formats import FORMATS
 from fuzz.worker import Bench
 from support.commands import chakra
-from support.kept_results import checksum, condensed
+from support.kept_results import checksum, compare, condensed
 
 _NUMBER = re.compile(rb"(?<![\w.-])-?\d+(\.\d+)?(?![\w.])")
 
@@ -24,11 +26,25 @@ Outcome = Callable[[Path], object]
 """Figures of what lies in a folder, or what is said to it."""
 
 
-def outcomes(name: str, folder: Path, outcome: Outcome, damaged: int) -> dict[str, Any]:
-    """The figures of a format's valid files, and of so many damaged ones a checksum or the refusal."""
+def damages(first: int, every: int) -> pytest.MarkDecorator:
+    """Parametrizes `numbers` of a test of damaged files: the first ones, and for `make test` the others."""
+    others = pytest.param(range(first, every), id="others", marks=pytest.mark.slow)
+    return pytest.mark.parametrize("numbers", [pytest.param(range(first), id="first"), others])
+
+
+def compare_outcomes(
+    name: str, folder: Path, outcome: Outcome, numbers: range, kept_as: str = ""
+) -> None:
+    """The outcomes of a format's files with these damages equal those kept under its name."""
+    others = "-others" if numbers.start else ""
+    compare(f"damaged-{kept_as or name}{others}", _outcomes(name, folder, outcome, numbers))
+
+
+def _outcomes(name: str, folder: Path, outcome: Outcome, damaged: range) -> dict[str, Any]:
+    """The figures of a format's valid files, and of damaged ones by number a checksum or the refusal."""
     bench = Bench(replace(FORMATS[name], first=lambda _: None), folder, lambda _: None)
-    results: dict[str, Any] = {"valid": outcome(bench.seeds)}
-    for number in range(damaged):
+    results: dict[str, Any] = {"valid": _without_path(outcome(bench.seeds), bench.seeds)}
+    for number in damaged:
         damage = bench.mutated if number % 3 == 0 else partial(_with_another_number, bench)
         with damage(number):
             results[str(number)] = _outcome(bench.seeds, outcome)
@@ -57,12 +73,17 @@ def _with_another_number(bench: Bench, number: int) -> Iterator[None]:
 
 def _outcome(folder: Path, outcome: Outcome) -> str:
     try:
-        figures = condensed(outcome(folder))
+        figures = condensed(_without_path(outcome(folder), folder))
     except ChakraError as refusal:
         return str(refusal).replace(str(folder), "")
     if isinstance(figures, str):
         return figures
     return checksum(json.dumps(figures, sort_keys=True, default=str))
+
+
+def _without_path(figures: object, folder: Path) -> Any:
+    """Figures as JSON has them, wherever the folder is."""
+    return json.loads(json.dumps(figures, default=str).replace(str(folder), ""))
 
 
 def printed(command: str) -> Outcome:

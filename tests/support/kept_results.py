@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ LONGEST = 12
 """Longer lists are kept as their length and a checksum: the files stay readable."""
 DIGITS = 9
 """Significant digits of a real number: beyond them, compilers may sum in another order."""
+ROUNDING = 1e-13
+"""Real numbers below this are 0: what is left of a difference of equal numbers is each processor's own."""
+CLOSE = 1e-5
+"""Relative difference up to which two real numbers are one: processors sum float32 in other orders."""
 
 
 def compare(name: str, figures: dict[str, Any]) -> None:
@@ -33,9 +38,20 @@ def compare(name: str, figures: dict[str, Any]) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(condensed_figures, indent=1, sort_keys=True) + "\n")
     kept = json.loads(file.read_text())
-    moved = {k: v for k, v in condensed_figures.items() if kept.get(k) != v}
+    moved = {k: v for k, v in condensed_figures.items() if not agree(kept.get(k), v)}
     assert moved == {k: kept.get(k) for k in moved}
     assert condensed_figures.keys() == kept.keys()
+
+
+def agree(kept: Any, value: Any) -> bool:
+    """Whether two condensed values are the same, real numbers up to what processors round differently."""
+    if isinstance(kept, dict) and isinstance(value, dict):
+        return kept.keys() == value.keys() and all(agree(kept[k], value[k]) for k in kept)
+    if isinstance(kept, list) and isinstance(value, list):
+        return len(kept) == len(value) and all(map(agree, kept, value))
+    if isinstance(kept, float) and isinstance(value, float):
+        return isclose(kept, value, rel_tol=CLOSE)
+    return bool(kept == value)
 
 
 def condensed(value: Any) -> Any:
@@ -48,13 +64,18 @@ def condensed(value: Any) -> Any:
             items if len(items) <= LONGEST else f"{len(items)} items, {checksum(json.dumps(items))}"
         )
     if isinstance(value, float | np.floating):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{DIGITS}g}") if abs(value) >= ROUNDING else 0.0
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, str):
         text = value.replace(str(ROOT), "")
         return text if len(text) <= 200 else f"{len(text)} letters, {checksum(text)}"
     return value
+
+
+def checksums(figures: dict[str, Any]) -> dict[str, str]:
+    """Of each figure a checksum, for results that are many: what moved is seen, by how much is not."""
+    return {k: checksum(json.dumps(condensed(v), sort_keys=True)) for k, v in figures.items()}
 
 
 def checksum(text: str) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chakrakit.insight import Analysis
     from chakrakit.insight import AnalysisOptions as Analyzing
     from chakrakit.insight.rank import Table
-    from chakrakit.trace.sets import Run
+    from chakrakit.trace.sets import Run, TraceSet
 
 
 def factors_of(texts: Iterable[str]) -> dict[str, float]:
@@ -126,7 +126,7 @@ def analyze(
     from chakrakit.trace.sets import Run
 
     timed = traces_of(run, timed=True)
-    selected = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
+    selected: TraceSet = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
     if options["steps"]:
         from chakrakit.passes import Select
 

@@ -104,6 +104,13 @@ def command(*, json: Json = False, **options: Any) -> None:
     return _print(result)
 
 
+def _spent(result: CampaignResult) -> str:
+    """Energy and price of the whole job, as far as the job's file says what nodes draw and cost."""
+    energy = f"{result.energy_kwh:,.0f} kWh" if result.energy_kwh is not None else ""
+    price = f"${result.price:,.0f}" if result.price is not None else ""
+    return ", ".join(part for part in (energy, price) if part)
+
+
 def _print(result: CampaignResult) -> None:
     from chakrakit.results import three_digits
 
@@ -128,6 +135,8 @@ def _print(result: CampaignResult) -> None:
             f"nodes taken away {result.preemptions:,.1f} times, {result.node_hour_price:,.2f} for a "
             f"node-hour on average, {result.price or 0:,.0f} in all"
         )
+    elif spent := _spent(result):
+        out.print(spent)
     if result.excluded:
         out.print(f"{result.excluded_nodes} and were excluded")
     if result.retries:

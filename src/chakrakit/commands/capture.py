@@ -214,7 +214,7 @@ def command(
     )
     if json:
         return print_json(report)
-    return _print(report, options["output"])
+    return _print(report, options["output"], options["device"])
 
 
 def _captured(program: tuple[str, ...], ranks: int, options: dict[str, Any]) -> CaptureReport:
@@ -235,7 +235,7 @@ def _compiled(
     return capture_jax_command(target, shapes, **picked(capture_jax_command, options) | mesh_option)
 
 
-def _print(report: CaptureReport, output: str) -> None:
+def _print(report: CaptureReport, output: str, device: str | None) -> None:
     from chakrakit.results import counted
 
     bodies = counted(len(report.kinds), "body", "bodies")
@@ -259,7 +259,14 @@ def _print(report: CaptureReport, output: str) -> None:
         out.print(f"stubbed: {text}")
     for text in report.warnings:
         out.print(f"warning: {text}")
-    machine = (
-        "dgx-h100" if report.ranks <= 8 else f"dgx-h100:{-(-report.ranks // 8)}"
-    )  # 8 to a node
+    machine = _machine_of(device, report.ranks)
     out.print(f"more: chakra simulate {output} --machine {machine}, chakra info {output}")
+
+
+def _machine_of(device: str | None, ranks: int) -> str:
+    """A preset with the device that the program was told it has, and as many nodes as the ranks need."""
+    from chakrakit.machines import load_machine, preset_on
+
+    preset = preset_on(device or "") or "dgx-h100"
+    each = load_machine(preset).size
+    return preset if ranks <= each else f"{preset}:{-(-ranks // each)}"

@@ -126,11 +126,13 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 def _print(table: CollectiveTable) -> None:
     heads = ["bytes", "time us", "algorithm", "protocol", "algbw GB/s", "busbw GB/s"]
+    heads[2:2] = ["interval us"] if table.rows[0].interval_us else []
     heads += [f"{name} us" for name in table.rows[0].terms_us or {}]
     rows = [
         (
             f"{r.bytes:,}",
             f"{r.time_us:.2f}",
+            *([f"{r.interval_us[0]:,.0f}–{r.interval_us[1]:,.0f}"] if r.interval_us else []),
             r.algorithm,
             r.protocol,
             f"{r.algbw_gbs:.2f}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -98,6 +99,7 @@ class GroupedCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line; where something is missing, says what it is and gives an example."""
         try:
+            self._refuse_repeated(ctx, args)
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
             missing = self.options.get(str(error.param.name)) if error.param else None
@@ -109,6 +111,18 @@ class GroupedCommand(click.Command):
                 raise
             text = f"{error.message} {target.metavar} is given without it."
             raise click.UsageError(self._with_example(text), ctx) from None
+
+    def _refuse_repeated(self, ctx: click.Context, args: list[str]) -> None:
+        """Refuses a second value of an option that has one; click would forget the first without a word."""
+        order = self.make_parser(ctx).parse_args(list(args))[2]
+        for parameter, times in Counter(order).items():
+            if times > 1 and isinstance(parameter, click.Option) and not parameter.multiple:
+                if parameter.is_flag or parameter.name not in self.options:
+                    continue
+                option = self.options[parameter.name]
+                cure = "give its values together, with commas" if option.joined else "give it once"
+                text = f"{parameter.opts[-1]} is given {times} times; {cure}. {option.help}"
+                raise click.UsageError(text, ctx)
 
     def _with_example(self, text: str) -> str:
         example = self.examples[0].partition("  #")[0].rstrip() if self.examples else ""

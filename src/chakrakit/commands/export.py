@@ -17,7 +17,7 @@ from chakrakit.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
     from chakrakit.trace.codecs import Exported
-    from chakrakit.trace.sets import TraceSet
+    from chakrakit.trace.sets import Run, TraceSet
 
 OfGraph = partial(Option, group="Of a graph")
 OfWorkload = partial(Option, group="Of a workload")
@@ -28,7 +28,12 @@ class ExportOptions(TypedDict, total=False):
     """Options of `export`."""
 
     rank: Annotated[
-        int | None, OfGraph("The rank to export; by default the lowest.", None, metavar="R")
+        int | None,
+        Option(
+            "The rank to export; by default the lowest for a graph, all for a timeline or spans.",
+            None,
+            metavar="R",
+        ),
     ]
     around: Annotated[
         int | None, OfGraph("Only what is near the node with this id.", None, metavar="ID")
@@ -106,10 +111,28 @@ def export(
         return _export_workload(traces, target, options)
     formats = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
     if timeline := timeline_format(target, **formats):
-        run = traces_of(traces, timed=True)
+        _refuse_selection(options)
+        run = _run_of(traces, options["rank"])
         timeline_options = TimelineOptions(**picked(TimelineOptions, options))
         return write_timeline(run, target, timeline_options, chrome=timeline == "chrome")
     return _export_graph(traces_of(traces), target, options)
+
+
+def _run_of(traces: Traces, rank: int | None) -> Run:
+    """The run, or one rank of it."""
+    run = traces_of(traces, timed=True)
+    if rank is None:
+        return run
+    run.trace(rank)  # which refuses a rank that there is not
+    return run.select_ranks([rank])
+
+
+def _refuse_selection(options: ExportOptions) -> None:
+    """A timeline shows every node of its ranks: says so where some were asked for."""
+    for name in ("around", "types", "name"):
+        if options[name]:
+            flag = "type" if name == "types" else name
+            raise ConfigError(f"--{flag} is for graphs (.graphml, .dot); a timeline has all nodes")
 
 
 def _export_workload(traces: Traces, target: Path_, options: ExportOptions) -> Exported:
@@ -119,7 +142,7 @@ def _export_workload(traces: Traces, target: Path_, options: ExportOptions) -> E
 
     name = options["to"]
     if name == "otlp":
-        return write_spans(traces_of(traces, timed=True), target)
+        return write_spans(_run_of(traces, options["rank"]), target)
     if name in ("simai", "astra1"):
         return write_layers(traces_of(traces), target, simai=name == "simai")
     machine = None if options["machine"] is None else load_machine(options["machine"])

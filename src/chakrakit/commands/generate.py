@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -119,8 +120,8 @@ def generate(
     memory_gib, allowed = options.pop("memory_gib"), options.pop("allow_programs")
     programs = _programs(*_described(workload, model, options), allowed)
     figures = _figures(programs)
-    if memory_gib:
-        refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
+    if memory_gib is not None:
+        refuse_over_capacity(figures, _bytes(memory_gib), "the device")
     if machine:
         figures = _with_fit(figures, machine)
     result = GeneratedTraces(programs, figures)
@@ -202,6 +203,12 @@ def _batcher(workload: Workload, folder: Path, allowed: bool) -> Batcher | None:
     if not callable(batcher):
         raise ConfigError(f"batcher {named!r} is not a function; it takes samples and limits")
     return batcher
+
+
+def _bytes(gib: float) -> int:
+    if not 0 < gib < math.inf:
+        raise ConfigError(f"memory-gib is {gib:g}; give what a device has, above 0")
+    return int(gib * 2**30)
 
 
 def _with_fit(figures: Figures, machine: str) -> Figures:

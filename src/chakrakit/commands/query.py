@@ -34,6 +34,10 @@ class QueryOptions(WorkerOptions, total=False):
     ]
 
 
+_ALL = 1 << 62
+"""More rows than any answer has."""
+
+
 @public(QueryOptions)
 def query(
     traces: Annotated[Traces, Positional("A path, a TraceSet or a Run.", metavar="PATH")],
@@ -59,7 +63,7 @@ def query(
     from chakrakit.trace.query import rows_of
 
     limit = options["limit"]
-    most = None if limit is None else limit + 1
+    most = None if limit is None else min(limit, _ALL) + 1
     source = opened(traces) if isinstance(traces, str | os.PathLike) else traces
     table = run_query(source, sql, most, workers_of(options))
     more = limit is not None and table.num_rows > limit

@@ -152,12 +152,14 @@ class PlanSettings(TypedDict, total=False):
     ]
     seq: Annotated[int, Option("Tokens of a sequence.", 4096)]
     method: Annotated[
-        Literal["auto", "exhaustive", "optuna"],
+        Literal["auto", "exhaustive", "sampled", "optuna"],
         Sampling(
-            "Look at every plan, or sample them; auto: sample where there are too many.", "auto"
+            "Look at every plan, or at a sample (`optuna` is the same); auto: at a sample "
+            "where there are too many.",
+            "auto",
         ),
     ]
-    trials: Annotated[int, Sampling("Plans that optuna tries.", 300)]
+    trials: Annotated[int, Sampling("Plans of a sample.", 300)]
 
 
 class ServiceSettings(TypedDict, total=False):
@@ -444,7 +446,7 @@ def command(
     elif options["serve"]:
         print_served(result)
     elif options["capture"] is not None:
-        print_script(result, options["output"])
+        print_script(result, options["output"], options["device"])
     else:
         print_plans(result, options["output"], options["compute"])
     if result.stopped:
@@ -460,8 +462,10 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     if best.interval_ns is not None:
         low, high = (three_digits(bound / 1e6) for bound in best.interval_ns)
         within = f" ({low}–{high})"
+    value = _value_text(result.objective, best.value)
     out.print(
-        f"best: {best.step_ns / 1e6:,.1f} ms{within} a step with {best.spelled} on {result.machine}"
+        f"best: {f'{value}, ' if value else ''}{best.step_ns / 1e6:,.1f} ms{within} a step with "
+        f"{best.spelled} on {result.machine}"
     )
     out.print(f"  {best.why}")
     plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
@@ -480,8 +484,10 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         "step ms",
         "MFU %",
         "GiB",
+        *((result.objective,) if value else ()),
     )
-    print_table(head, [(name, *_plan_cells(plan)) for name, plan in plans])
+    rows = [(name, *_plan_cells(plan, result.objective)) for name, plan in plans]
+    print_table(head, rows)
     out.print(f"MFU: {MFU}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
@@ -498,7 +504,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         out.print(line)
 
 
-def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
+def _plan_cells(plan: PlanResult, objective: str) -> tuple[object, ...]:
     schedule = plan.schedule + (f"/{plan.chunks}" if plan.chunks > 1 else "")
     mfu = f"{100 * plan.mfu:.1f}" if plan.mfu is not None else ""
     memory = f"{plan.memory_bytes / 2**30:.1f}"
@@ -516,7 +522,17 @@ def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
         f"{plan.step_ns / 1e6:,.1f}",
         mfu,
         memory,
+        *([value] if (value := _value_text(objective, plan.value)) else []),
     )
+
+
+def _value_text(objective: str, value: float) -> str:
+    """The price or the energy of a step; nothing where its time is what was asked for."""
+    from chakrakit.results import energy_text, money_text
+
+    if objective == "price":
+        return money_text(value)
+    return energy_text(value) if objective == "energy" else ""
 
 
 _SERVED_HEAD = (
@@ -560,25 +576,32 @@ def print_served(result: ServingSearchResult) -> None:
 
 
 def _served_cells(plan: ServingPlan) -> tuple[object, ...]:
+    from chakrakit.results import milliseconds_text
+
     return (
         plan.devices,
         plan.engines,
         plan.batch_tokens,
         plan.batch_requests,
         f"{plan.attained:.1%}",
-        f"{plan.ttft_ms:,.1f}",
-        f"{plan.tpot_ms:,.1f}",
+        milliseconds_text(plan.ttft_ms),
+        "–" if plan.tpot_ms is None else milliseconds_text(plan.tpot_ms),
         f"{plan.output_tokens_per_s:,.0f}",
         f"{plan.price_per_hour:,.2f}" if plan.price_per_hour else "",
     )
 
 
-def print_script(result: ScriptSearchResult, output: str | None) -> None:
+def print_script(result: ScriptSearchResult, output: str | None, device: str) -> None:
     """The best flags, the others, why, and what was refused."""
     plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     best = result.best
+    within = ""
+    if best.interval_ns is not None:
+        within = " ({}–{})".format(*(three_digits(bound / 1e6) for bound in best.interval_ns))
+    value = _value_text(result.objective, best.value)
     console().print(
-        f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}"
+        f"best: {f'{value}, ' if value else ''}{best.step_ns / 1e6:,.1f} ms{within} a step with "
+        f"{best.spelled} on {result.machine}"
     )
     head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
@@ -590,7 +613,8 @@ def print_script(result: ScriptSearchResult, output: str | None) -> None:
         f"{result.evaluated:,} combinations simulated, {len(result.refused):,} refused; by "
         f"{result.objective}, on {result.machine}"
     )
-    lines.append(f"again: chakra capture --ranks {result.best.gpus} -- {result.best.command}")
+    told = f" --device {device}" if device else ""
+    lines.append(f"again: chakra capture --ranks {best.gpus}{told} -o w -- {best.command}")
     if output:
         lines.append(f"again: chakra simulate {output} --machine {result.machine}")
     for line in lines:

@@ -286,11 +286,14 @@ def _by_pool(result: ServeResult) -> None:
 
 def _by_tenant(result: ServeResult) -> None:
     """A line for each tenant, where there are several."""
+    from chakrakit.results import spread_cells
+
     rows = [
         (
             name,
             f"{one.finished:,} of {one.requests:,}",
-            *(f"{value:,.1f}" for value in (one.ttft_ms.mean, one.ttft_ms.p99, one.e2e_ms.mean)),
+            *(spread_cells(one.ttft_ms, one.finished > 0)[i] for i in (0, -1)),
+            spread_cells(one.e2e_ms, one.finished > 0)[0],
             f"{one.output_tokens_per_s:,.0f}",
             f"{one.attained:.1%}",
         )
@@ -303,20 +306,27 @@ def _by_tenant(result: ServeResult) -> None:
 
 def _spent(result: ServeResult) -> list[str]:
     """Energy and price, where the devices say what they draw and cost."""
-    from chakrakit.results import energy_text, money_text
+    from chakrakit.results import SITE, clocks_text, energy_text, money_text
 
     lines = []
     if result.energy_joules is not None:
-        at = f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else ""
+        clocks = result.clock_mhz and clocks_text(result.clock_mhz, result.highest_clock_mhz)
+        at = f" at {clocks}" if clocks else ""
         each = f"{result.joules_per_token:,.2f} J per token"
         lines.append(f"{energy_text(result.energy_joules)}, {each}{at}")
+        if result.facility_joules is not None:
+            lines[-1] += f"; {energy_text(result.facility_joules)} with {SITE}"
     if result.price is not None and result.price_per_million_tokens is not None:
         each = money_text(result.price_per_million_tokens)
         lines.append(f"{money_text(result.price)}, {each} per million output tokens")
+    elif result.price is None:
+        lines.append("price: not known, a device states no `price_per_hour`; a machine file can")
     return lines
 
 
 def _print(result: ServeResult) -> None:
+    from chakrakit.results import spread_cells
+
     names = {
         "time to first token": result.ttft_ms,
         "time per output token": result.tpot_ms,
@@ -324,10 +334,7 @@ def _print(result: ServeResult) -> None:
         "end to end": result.e2e_ms,
         "in the queue": result.queue_ms,
     }
-    rows = [
-        (name, *(f"{value:,.1f}" for value in (s.mean, s.p50, s.p90, s.p95, s.p99)))
-        for name, s in names.items()
-    ]
+    rows = [(name, *spread_cells(s, result.finished > 0)) for name, s in names.items()]
     console().print(
         f"{result.finished:,} of {result.requests:,} requests in {result.duration_s:,.1f} s: "
         f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s"

@@ -171,7 +171,8 @@ class NativeSettings(TypedDict, total=False):
         str,
         Option(
             "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
-            "megatron-eager (experts launched by a host), megatron-lm (of 2021, on A100), llm-foundry, "
+            "megatron-eager (experts launched by a host; megatron-layers, megatron-unfused: with CUDA graphs "
+            "of all but the experts, or of unfused ones too), megatron-lm (of 2021, on A100), llm-foundry, "
             "torchtitan or torchtitan-rowwise.",
             "",
             metavar="NAME",
@@ -563,7 +564,7 @@ def _print(simulation: Simulation) -> None:
 
 def _figures(s: SimulationSummary) -> Iterator[str]:
     """How much is done and how well devices are used; what it takes."""
-    from chakrakit.results import energy_text, mass_text, money_text
+    from chakrakit.results import SITE, clocks_text, energy_text, mass_text, money_text
 
     done = [f"{s.tokens_per_s:,.0f} tokens per second"] if s.tokens_per_s is not None else []
     if s.mfu is not None and s.hfu is not None:
@@ -572,12 +573,14 @@ def _figures(s: SimulationSummary) -> Iterator[str]:
         )
     taken = [
         ("energy", s.energy_joules, energy_text),
-        ("with servers and building", s.facility_joules, energy_text),
+        (f"with {SITE}", s.facility_joules, energy_text),
         ("CO2", s.carbon_kg, mass_text),
         ("price", s.price, money_text),
-        ("clock", s.clock_mhz, "{:,.0f} MHz".format),
     ]
-    for texts in (done, [f"{name} {text(v)}" for name, v, text in taken if v is not None]):
+    spent = [f"{name} {text(v)}" for name, v, text in taken if v is not None]
+    if s.clock_mhz is not None:
+        spent.append(f"clock {clocks_text(s.clock_mhz, s.highest_clock_mhz)}")
+    for texts in (done, spent):
         if texts:
             yield ", ".join(texts)
 
@@ -640,9 +643,9 @@ def _print_more(rows: int, what: str) -> None:
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:
     rows = []
-    for c in sorted(collectives, key=lambda c: -c.count * c.mean_ns)[:_ROWS]:
+    for c in sorted(collectives, key=lambda c: -c.count * c.members * c.mean_ns)[:_ROWS]:
         times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
-        head = (c.collective, c.algorithm, c.members, f"{c.size / 2**20:,.3f}", c.count)
+        head = (c.collective, c.algorithm, c.members, f"{c.size / 2**20:,.3f}", f"{c.count:,}")
         ideal = "–" if c.ideal_share is None else f"{100 * c.ideal_share:.0f} %"
         rows.append((*head, *times, ideal))
     heads = ("collective", "algorithm", "of", "MiB", "count", "µs", "waited µs", "GB/s", "ideal")

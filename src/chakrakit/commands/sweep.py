@@ -116,12 +116,21 @@ def _print(result: SweepResult, report: Path) -> None:
     out.print(f"{result.table}\n{report}")
 
 
+_LISTED = 5
+"""Points of the table that is printed; the file and the page have all."""
+
+
+def _of(points: int) -> str:
+    return f", {_LISTED} of {points:,}" if points > _LISTED else ""
+
+
 def _print_steps(table: pa.Table) -> None:
     import pyarrow.compute as pc
 
     from chakrakit.exploration.sweep import findings
 
-    best = table.filter(pc.field("fits")).sort_by("step_ns").slice(0, 5)
+    fitting = table.filter(pc.field("fits")).sort_by("step_ns")
+    best = fitting.slice(0, _LISTED)
     names = table.column_names[: table.column_names.index("status")]
     rows = [
         (
@@ -134,18 +143,26 @@ def _print_steps(table: pa.Table) -> None:
     ]
     if rows:
         heads = (*names, "step ms", "90 of 100 measured", "GiB")
-        print_table(heads, rows, title="fastest that fit")
+        print_table(heads, rows, title=f"fastest that fit{_of(len(fitting))}")
+    if rungs := sorted({r for r in table["rung"].to_pylist() if r}):
+        several = len(set(table["machine"].to_pylist())) > 1
+        common = ", the highest rung that all machines have" if several and len(rungs) == 1 else ""
+        console().print(f"computation by {', '.join(rungs)}{common}")
 
 
 def _print_served(table: pa.Table) -> None:
     from chakrakit.exploration.sweep import findings
+    from chakrakit.results import milliseconds_text
 
-    names = findings.varied(table)
+    names, served = findings.varied(table), findings.served_rows(table)
     figures = ("output_tokens_per_s_per_device", "goodput", *findings.LATENCIES)
     rows = [
-        (*(str(r[n]) for n in names), *(f"{r[f]:,.1f}" for f in figures))
-        for r in findings.served_rows(table)[:5]
+        (
+            *(str(r[n]) for n in names),
+            *("–" if r[f] is None else milliseconds_text(r[f]) for f in figures),
+        )
+        for r in served[:_LISTED]
     ]
     head = ("tokens/s per device", "goodput /s", "TTFT p99 ms", "TPOT p99 ms", "e2e p99 ms")
     if rows:
-        print_table((*names, *head), rows, title="best by throughput per device")
+        print_table((*names, *head), rows, title=f"best by throughput per device{_of(len(served))}")

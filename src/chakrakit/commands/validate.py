@@ -125,8 +125,11 @@ def _print(report: ValidationReport) -> None:
             f"{report.span_ns / 1e6:,.3f} ms that the times span{cure}"
         )
     verdict = "ok" if report.ok else "not ok"
+    shared = (
+        f" in {counted(report.bodies, 'body', 'bodies')}" if report.bodies < report.ranks else ""
+    )
     out.print(
-        f"{verdict}: {counted(report.nodes, 'node')} of {counted(report.ranks, 'rank')}, "
+        f"{verdict}: {counted(report.nodes, 'node')}{shared} of {counted(report.ranks, 'rank')}, "
         f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}, "
         f"{counted(report.infos, 'note')}"
     )

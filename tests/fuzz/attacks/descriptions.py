@@ -8,9 +8,22 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import chakrakit as ck
 from fuzz.attacks.attack import Attack
-from fuzz.formats.descriptions import CAMPAIGN, CONFIG, MACHINE, NETWORK, STUDY, WORKLOAD, nccl_log
+from fuzz.formats.descriptions import (
+    CAMPAIGN,
+    CONFIG,
+    MACHINE,
+    NETWORK,
+    SHARED_WORKLOAD,
+    STUDY,
+    WORKLOAD,
+    nccl_log,
+)
 from fuzz.formats.serving import SERVICE
 from fuzz.formats.traces import traces
 from support.foreign_files import infragraph
@@ -68,6 +81,13 @@ def _excluding(pattern: str) -> str:
     return json.dumps(CONFIG | {"quantization_config": said})
 
 
+def _alike(folder: Path) -> None:
+    """Ten million requests at once, in some hundred kilobytes."""
+    rows = 10_000_000
+    columns = {name: np.full(rows, 5) for name in ("arrival_s", "prompt", "output")}
+    pq.write_table(pa.table(columns), folder / "requests", compression="zstd")
+
+
 _FIVE = {"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [0]}
 _SERVE = "serve --model gpt3-125m --machine dgx-h100 --compute roofline --requests {in}/requests"
 _CONFIG = "generate --model {in}/config.json --seq 16 --dry-run"
@@ -99,8 +119,11 @@ DESCRIPTIONS = [
     Attack("kernels by an expression 5,000 levels deep", text("x", "x"), f"link {{in}}/w --comm-pattern {'(' * 5000}{')' * 5000}=all-reduce -o {{out}}", "too deep"),
     Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes"),
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
+    Attack("blocks of 64 in a quarter of a million tokens, shared by three", text("w.yaml", SHARED_WORKLOAD.replace("seq: 512", "seq: 262144")), "generate {in}/w.yaml --dry-run", "blocks shared by mixed", 0),
+    Attack("a deviation of -0.0", text("w.yaml", SHARED_WORKLOAD.replace("sigma: 1.0", "sigma: -0.0")), "generate {in}/w.yaml --dry-run", "blocks shared by mixed", 0),
     Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),
     Attack("a failure's shape of 1e-9", text("job.yaml", "name: x\nstep_seconds: 10\nsteps: 9\ncluster: {nodes: 2}\nfailures: {node_mtbf_hours: 9, shape: 1.0e-9}\ncheckpoint: {interval_steps: 3, seconds: 5}\nrecovery: restart\n"), "campaign {in}/job.yaml", "0.05"),
+    Attack("a thousand engines of 9 PB each", text("s.yaml", SERVICE.replace("memory: 1000000.0", "memory: 9.0e+15").replace("engines: 2", "engines: 1000")), "serve --cluster {in}/s.yaml --requests closed{n=2,prompt=100,output=3}", "2 of 2 requests", 0),
     Attack("a service whose items have no size", text("s.yaml", SERVICE.replace("item_bytes: 1000.0", "item_bytes: 1.0e-310")), "serve --cluster {in}/s.yaml --requests closed{n=2,prompt=100,output=3}", "2 of 2 requests", 0),
     Attack("an nccl-tests log of 1,200 rows", _log, "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "", 0),
     Attack("an nccl-tests time of 1.2.3", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 1.2.3")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "1.2.3|number", 2),
@@ -111,7 +134,20 @@ DESCRIPTIONS = [
     Attack("requests slowed a million times", _requests(_FIVE, _FIVE | {"timestamp": 10_000}), f"{_SERVE} --rate-scale 1e-6", "clock ends"),
     Attack("arrivals 300 years away", _requests(_FIVE, _FIVE | {"timestamp": 10**13}), _SERVE, "arrival"),
     Attack("five tokens through prefill and decode", _requests(_FIVE), f"{_SERVE} --prefill 1 --decode 1", "1 of 1 requests", 0),
+    Attack("ten million requests all alike", _alike, _SERVE, "10,000,000 rows of 3 columns"),
+    Attack("2^63 data-parallel ranks of an engine", _requests(_FIVE), f"{_SERVE} --dp {2**63}", "10,000 of either"),
+    Attack("2^63 replicas", _requests(_FIVE), f"{_SERVE} --replicas {2**63}", "10,000 of either"),
+    Attack("a seed of 400 digits", _requests(_FIVE), f"{_SERVE} --seed {'1' * 400}", "63 bits"),
+    Attack("10^11 members", text("x", "x"), "collective all-reduce --machine dgx-h100 --members 0-99999999999 --sizes 1KiB", "100,000,000,000 devices"),
+    Attack("members in another script", text("x", "x"), "collective all-reduce --machine dgx-h100 --members \u00b2 --sizes 1KiB", "write a number"),
+    Attack("endless memory", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --memory-gib inf", "memory-gib is inf"),
+    Attack("2^63 ranks of an exchange's node", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --exchange-node {2**63}", "exchange_node is 9,223"),
+    Attack("fewer than no ranks of an exchange's node", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --exchange-node -1", "exchange_node is -1"),
+    Attack("a replay of 2^63 processes", text("x", "x"), f"replay {{in}}/w --export {{out}} --nproc {2**63 - 1}", "each is a process"),
+    Attack("rows up to 2^63", text("x", "x"), f"query {{in}}/w 'select 1 as one' --limit {2**63 - 1}", "one", 0),
+    Attack("a peak of infinity", text("x", "x"), "analyze {in}/w --peak-tflops inf", "peak-tflops|times"),
     Attack("a fault of 1.2.3", text("x", "x"), "simulate {in}/w --machine dgx-h100 --fault device:0@1.2.3=1", "should be numbers"),
+    Attack("a fault of a rank of 5,000 digits", text("x", "x"), f"simulate {{in}}/w --machine dgx-h100 --fault device:{'9' * 5000}@0=0.5", "neither a rank nor a device"),
     Attack("a seed of -1", text("x", "x"), "simulate {in}/w --machine dgx-h100 --jitter 0.1 --seed -1", "seed -1|0 or more"),
     Attack("a queue of 2^64", text("m.yaml", MACHINE.replace("queue_depth: 4", f"queue_depth: {2**64}")), "machines {in}/m.yaml", "queue_depth"),
     Attack("a name of 5,000 letters", text("x", "x"), f"info {'b' * 5000}", "too many for a file"),

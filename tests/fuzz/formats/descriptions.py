@@ -395,7 +395,7 @@ DESCRIPTIONS = [
     Format("study", _written("study.yaml", STUDY), {"study.yaml": mutate_yaml}, _grid,
            ("sweep {in}/study.yaml -o {out} --jobs 1",)),
     Format("workload-shared", _written("w.yaml", SHARED_WORKLOAD), {"w.yaml": mutate_yaml},
-           "generate {in}/w.yaml -o {out}"),
+           "generate {in}/w.yaml --dry-run", ("generate {in}/w.yaml -o {out}",)),
     Format("campaign", _campaign(CAMPAIGN), {"job.yaml": mutate_yaml, "log.csv": mutate_csv},
            "campaign {in}/job.yaml --histories 2",
            ("campaign {in}/job.yaml --histories 1 -o {out}",)),

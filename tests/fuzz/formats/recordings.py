@@ -316,7 +316,10 @@ def snapshot(folder: Path) -> None:
     said = {
         "segments": [{"device": 0, "total_size": 2**21, "allocated_size": 70, "address": 5}],
         "device_traces": [
-            [{"action": a, "size": n, "time_us": i, "addr": 1} for i, (a, n) in enumerate(events)]
+            [
+                {"action": a, "size": n, "time_us": 1_700_000_000_001_000 + i, "addr": 1}
+                for i, (a, n) in enumerate(events)
+            ]
         ],
     }
     (folder / "snapshot_0.pickle").write_bytes(pickle.dumps(said))
