@@ -1,8 +1,9 @@
 """Time and power of decode steps of Llama on one GPU, by batch and locked clock.
 
-python benchmarks/decode_power.py OUT.jsonl [SECONDS]
+python benchmarks/decode_power.py OUT.jsonl [SECONDS [plain]]
 
-Its rows are those of 8B at batch 16 and 256 in published/devices/decode_power.py. Each model has a context
+Its rows are `kept` and `kept again` in published/devices/decode_power.py, and with `plain`, where PyTorch's
+operators rotate, store and activate one by one, `plain again`. Each model has a context
 of 2,048 tokens and random weights in bf16. A layer has two norms, four products (queries, keys and values;
 output; gate and up; down), attention by grouped queries, the activation and two sums, a kernel each, and
 three kernels that rotate and store the new token; `torch.compile` makes these and the activation. Steps run
@@ -69,6 +70,23 @@ def rotate_and_store(
     return turned[:, :heads].unsqueeze(2)
 
 
+def rotate_and_store_plainly(
+    qkv: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor, heads: int
+) -> Tensor:
+    """The same by twelve operators, with the tables in bf16 and for both halves."""
+
+    def turned(x: Tensor) -> Tensor:
+        half = x.shape[-1] // 2
+        return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+    each = qkv.view(len(qkv), heads + 2 * KEYS, keys.shape[-1])
+    q, k, v = each.split((heads, KEYS, KEYS), 1)
+    q, k = turned(q), turned(k)
+    keys[:, :, -1] = k
+    values[:, :, -1] = v
+    return q.unsqueeze(2)
+
+
 def activated(gate_up: Tensor) -> Tensor:
     """SiLU of the gate, times up."""
     gate, up = gate_up.chunk(2, -1)
@@ -78,7 +96,7 @@ def activated(gate_up: Tensor) -> Tensor:
 class Model:
     """Weights, and a cache of the largest batch that was asked for."""
 
-    def __init__(self, shape: Shape, device: str, largest: int) -> None:
+    def __init__(self, shape: Shape, device: str, largest: int, plain: bool = False) -> None:
         def weights(*sizes: int) -> Tensor:
             return torch.empty(sizes, dtype=torch.bfloat16, device=device).normal_(0, 0.02)
 
@@ -98,8 +116,12 @@ class Model:
         self.caches = [weights(2, largest, KEYS, CONTEXT, s.size) for _ in range(s.layers)]
         angle = torch.arange(s.size // 2, device=device) / s.size
         self.cos, self.sin = angle.cos(), angle.sin()
-        self.rotate = torch.compile(rotate_and_store, dynamic=False)
-        self.activate = torch.compile(activated, dynamic=False)
+        if plain:
+            self.cos, self.sin = (torch.cat((t, t)).bfloat16() for t in (self.cos, self.sin))
+            self.rotate, self.activate = rotate_and_store_plainly, activated
+        else:
+            self.rotate = torch.compile(rotate_and_store, dynamic=False)
+            self.activate = torch.compile(activated, dynamic=False)
 
     def step(self, tokens: Tensor) -> Tensor:
         """Logits of one more token of each sequence."""
@@ -229,14 +251,14 @@ def measure_batch(
     lock(0)
 
 
-def main(out: Path, seconds: float = 1.3) -> None:
+def main(out: Path, seconds: float = 1.3, plain: bool = False) -> None:
     """Measures all settings; a line is written as soon as it is known."""
     with tempfile.TemporaryDirectory() as folder, out.open("w", buffering=1) as lines:
         samples = Path(folder, "samples")
         sampler = subprocess.Popen([sys.executable, __file__, "--sample", str(samples)])
         try:
             for name, shape in SHAPES.items():
-                model = Model(shape, "cuda", max(batch for batch, _ in settings(name)))
+                model = Model(shape, "cuda", max(batch for batch, _ in settings(name)), plain)
                 for batch, clocks in settings(name):
                     for row in measure_batch(model, batch, clocks, samples, seconds):
                         lines.write(json.dumps({"model": name, "batch": batch, **row}) + "\n")
@@ -252,4 +274,4 @@ if __name__ == "__main__":
         if sys.argv[1] == "--sample":
             sample(Path(sys.argv[2]))
         else:
-            main(Path(sys.argv[1]), *map(float, sys.argv[2:]))
+            main(Path(sys.argv[1]), *map(float, sys.argv[2:3]), plain="plain" in sys.argv[3:])

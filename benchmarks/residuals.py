@@ -273,15 +273,12 @@ def serving_rows(data: Path, limit: int = 0) -> Iterator[ResidualRow]:
 
 # --- steps of training ----------------------------------------------------------------------------
 
-MOST_GPUS = 32
-"""Published steps on more GPUs take minutes to simulate."""
-
 
 def step_rows(data: Path) -> Iterator[ResidualRow]:
     """Published training steps that no factor was fitted on."""
     import training as claim
 
-    for row, error in claim.training_errors(data, MOST_GPUS)[0].items():
+    for row, error in claim.training_errors(data)[0].items():
         if not row.fitted:
             # tokens per second: what is predicted too fast takes longer when measured
             yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
@@ -423,10 +420,15 @@ MADE_FROM = [
 ]
 
 
+def rows_and_pairs(data: Path, *sources: str) -> list[ResidualRow]:
+    """The rows of these sources, or of all, and the pairs of steps among them."""
+    rows = every_row(data, _with_their_kind(sources))
+    return [*rows, *pair_rows(rows)]
+
+
 def main(data: str, *sources: str) -> int:
     """Writes the table and prints the coverage."""
-    rows = every_row(Path(data), _with_their_kind(sources))
-    rows += pair_rows(rows)
+    rows = rows_and_pairs(Path(data), *sources)
     table = table_of(rows, correlation_of(rows), MADE_FROM)
     table = msgspec.structs.replace(table, coverage=covered(rows))
     if sources:

@@ -17,7 +17,7 @@ import chakrakit as ck
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SIZE = (1100, 620)
-"""Pixels: as wide as a page of the site, and small enough that all pictures take under 1.5 MB."""
+"""Pixels: as wide as a page of the site, and small enough that all pictures take some 1.5 MB."""
 GEMM = "edit{scale=0.4, classes=[gemm]}"
 VIEWS = {
     "timeline": "paint=class&open=0.0&t=0,150000000&pin=0.0.f1",

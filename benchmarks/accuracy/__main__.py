@@ -3,30 +3,29 @@
 DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
 `make accuracy DATA=DIR SECTIONS="power training"` measures these claims alone and leaves the page's other
 sections as they are, and `JOBS=8` measures as many at a time; `ROWS=8` has rows of long sections measured
-that many at a time. Progress, with what each section took, goes to standard error.
+that many at a time. Every section says which commit it was measured at (COMMIT names it where there is no
+repository), and the introduction whether all are of one. A section that cannot be measured says why instead,
+and the exit status is 1. Progress, with what each section took, goes to standard error.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from claim import MissingDataError  # noqa: E402
+import claim  # noqa: E402
+from page import Page, Stamp  # noqa: E402
+from section import CLAIMS, Measured, measured  # noqa: E402
 
-from chakrakit.errors import ChakraError  # noqa: E402
-
-CLAIMS = sorted(p.stem for p in HERE.glob("*.py") if "\ndef measure(data: Path)" in p.read_text())
-"""Files that measure a claim; scripts that run by themselves are not part of the page."""
 ORDER = (
     "collectives",
     "engines",
@@ -43,17 +42,8 @@ ORDER = (
     "serving_silicon",
 )
 """What comes first; other claims follow by name."""
-SHARING = (("training", "ranking"), ("captured_programs", "serving_silicon", "intervals"))
-"""Sections that ask for the same simulations, which one process makes once."""
-HEAD = """\
-# Accuracy
-
-How close predictions come to real machines. `make accuracy DATA=DIR` generates this page from
-`benchmarks/accuracy`, one file per section. DIR holds the measurements, which are not part of the project.
-Whether the simulator computes what its rules say is another question, which `tests/simulator` answers with
-closed forms and a slow second implementation. Errors are predicted / measured − 1; "absolute" errors are
-their absolute values, and "90 %" is the 90th percentile of those.
-"""
+LONGEST = ("training", "captured_programs", "megatron_lm", "serving_silicon")
+"""What takes longest begins first, so that it does not end alone."""
 
 
 def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
@@ -62,58 +52,49 @@ def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
     if unknown := sorted(set(only) - set(names)):
         print(f"no sections {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
         return 1
-    head, sections = _parts(Path(output).read_text()) if Path(output).exists() else (HEAD, {})
+    titles = {n: import_module(n).TITLE for n in names}
+    page, stamp = Page.read(Path(output), list(titles.values())), Stamp.now(HERE)
+    lost: dict[str, str] = {}
     asked = [n for n in names if not only or n in only]
-    failed = False
-    for name, section in _all_measured(asked, Path(data)):
-        if isinstance(section, str):
-            sections[import_module(name).TITLE] = section
-            titles = [import_module(n).TITLE for n in names]
-            page = [head if only else HEAD, *(sections[t] for t in titles if t in sections)]
-            Path(output).write_text("\n".join(page))
-        else:
-            print(f"{name}: {section}", file=sys.stderr, flush=True)
-            failed = True
-            if isinstance(section, MissingDataError):
-                break
-    return int(failed)
+    with TemporaryDirectory() as folder:
+        os.environ[claim.KEPT] = folder
+        for result in _all_measured(asked, Path(data)):
+            print(result.line, file=sys.stderr, flush=True)
+            if result.why:
+                lost[titles[result.name]] = result.why
+            else:
+                page.put(titles[result.name], result.text, stamp)
+                page.write(Path(output))
+    if lost and not only and len(lost) < len(asked):
+        for title, why in lost.items():
+            page.lose(title, why, stamp)
+        page.write(Path(output))
+    if lost:
+        print(f"{len(lost)} of {len(asked)} sections were not measured:", file=sys.stderr)
+        print(*(f"  {title}: {why}" for title, why in lost.items()), sep="\n", file=sys.stderr)
+    return int(bool(lost))
 
 
-def _all_measured(names: list[str], data: Path) -> Iterator[tuple[str, str | Exception]]:
-    """These sections by name, as many at a time as the environment's JOBS says: one by default.
+def _all_measured(names: list[str], data: Path) -> Iterator[Measured]:
+    """These sections, as many at a time as the environment's JOBS says: one by default.
 
-    A section that fails is its error, and does not end the others.
+    Each has a process of its own then, so that one which dies does not end the others.
     """
     if (jobs := int(os.environ.get("JOBS") or 1)) == 1:
-        yield from ((name, _measured(name, data)) for name in names)
+        yield from (measured(name, data) for name in names)
         return
-    shared = [[n for n in group if n in names] for group in SHARING]
-    alone = [[n] for n in names if not any(n in group for group in SHARING)]
-    with ProcessPoolExecutor(jobs) as pool:
-        for done in as_completed(pool.submit(_group, g, data) for g in (*shared, *alone)):
-            yield from done.result()
+    first = [*(n for n in LONGEST if n in names), *(n for n in names if n not in LONGEST)]
+    with ThreadPoolExecutor(jobs) as threads:
+        for done in as_completed([threads.submit(_in_process, name, data) for name in first]):
+            yield done.result()
 
 
-def _group(names: list[str], data: Path) -> list[tuple[str, str | Exception]]:
-    return [(name, _measured(name, data)) for name in names]
-
-
-def _measured(name: str, data: Path) -> str | Exception:
-    """A section of the page, or why there is none; says on standard error how long it took."""
-    claim, began, worked = import_module(name), time.monotonic(), time.process_time()
+def _in_process(name: str, data: Path) -> Measured:
     try:
-        section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
-    except (MissingDataError, ChakraError, OSError, subprocess.SubprocessError) as error:
-        return error
-    took, cpu = time.monotonic() - began, time.process_time() - worked
-    print(f"{name}: {took:.0f} s, {cpu:.0f} s of CPU", file=sys.stderr, flush=True)
-    return section
-
-
-def _parts(page: str) -> tuple[str, dict[str, str]]:
-    """What comes before the sections of a page, and these by title."""
-    head, *sections = (part.rstrip() + "\n" for part in re.split(r"(?m)^(?=## )", page))
-    return head, {part.partition("\n")[0].removeprefix("## "): part for part in sections}
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(measured, name, data).result()
+    except Exception as error:  # a process that was killed has no result of its own
+        return Measured(name, why=f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

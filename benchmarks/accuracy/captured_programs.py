@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from claim import each, need, percent, spread, table
+from claim import each, kept, need, percent, spread, table
 
 OWN = Path(__file__).parent / "programs" / "launch_bound.py"
 SESSIONS = Path(__file__).parents[2] / "tests" / "data" / "h200_launch_bound.json"
 """Steps of the launch-bound programs on one H200, each time that they were measured: ms by program."""
+MISSING_PACKAGE = re.compile(r"No module named '(\w+)'")
 UNLIKE = ("recurrent", "lstm")
 """Recurrent layers are captured as the operators that they are made of, where a GPU runs fused kernels."""
 
@@ -35,11 +37,10 @@ class LaunchBound(NamedTuple):
     """As predicted."""
 
 
-@cache
 def launch_bound() -> list[LaunchBound]:
     """All of them, captured once for every section that asks."""
     sessions = json.loads(SESSIONS.read_text())
-    found = each(partial(predicted, str(OWN)), list(sessions))
+    found = kept("launch_bound", lambda: each(partial(predicted, str(OWN)), list(sessions)))
     return [LaunchBound(n, sessions[n], f.ms) for n, f in zip(sessions, found, strict=True)]
 
 
@@ -55,15 +56,22 @@ def measure(data: Path) -> str:
         [
             TEXT,
             table(heads, [cells for cells, _ in lines]),
-            _summary("step", [error for _, error in lines]),
+            _summary("step", [error for _, error in lines if error is not None]),
             table(bound, [cells for cells, _ in own]),
             _summary("launch-bound step", [error for _, error in own]),
         ]
     )
 
 
-def _training(programs: Path, truth: dict[str, Any]) -> tuple[list[str], float]:
-    found = predicted(str(programs), truth["case"], "--scale", str(truth["scale"]))
+def _training(programs: Path, truth: dict[str, Any]) -> tuple[list[str], float | None]:
+    """A line of the table and the error of its step; why there is none where a package is missing."""
+    try:
+        found = predicted(str(programs), truth["case"], "--scale", str(truth["scale"]))
+    except subprocess.CalledProcessError as error:
+        if (package := MISSING_PACKAGE.search(error.stderr)) is None:
+            raise
+        figures = (f"{truth['step_ms']:.1f}", f"**not measured**: {package[1]} is not installed")
+        return [truth["case"], str(truth["scale"]), *figures, "–", "–", "–"], None
     error = found.ms / truth["step_ms"] - 1
     cells = [
         truth["case"],
@@ -88,12 +96,13 @@ def predicted(*program: str) -> Prediction:
     with tempfile.TemporaryDirectory() as folder:
         captured = str(Path(folder) / "captured")
         options = ("--ranks", "1", "--device", "h200", "-o", captured)
-        _chakra("capture", *options, "--", "python", *program)
-        said = json.loads(_chakra("simulate", captured, "--machine", "dgx-h200", "--json"))
+        chakra("capture", *options, "--", sys.executable, *program)
+        said = json.loads(chakra("simulate", captured, "--machine", "dgx-h200", "--json"))
     return Prediction(said["makespan_ns"] / 1e6, said["ranks"][0]["peak_bytes"] / 2**30)
 
 
-def _chakra(*words: str) -> str:
+def chakra(*words: str) -> str:
+    """What a command prints, run as a user types it."""
     command = [sys.executable, "-m", "chakrakit", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from captured_programs import chakra
 from claim import need, percent, table
 
 import chakrakit as ck
@@ -40,10 +41,8 @@ def _line(data: Path, script: str, name: str) -> list[str]:
 
 def _captured(script: Path, output: Path) -> tuple[int, float]:
     """Peak bytes and step time in ms of the second step."""
-    from chakrakit.commands import main
-
-    words = ["capture", "--ranks", "1", "--device", "h200", "--steps", "1:2", "-o", str(output)]
-    main([*words, "--", sys.executable, str(script)], standalone_mode=False)
+    options = ("--ranks", "1", "--device", "h200", "--steps", "1:2", "-o", str(output))
+    chakra("capture", *options, "--", sys.executable, str(script))
     found = ck.simulate(output, machine="dgx-h200", compute="h200")
     return found.summary.ranks[0].peak_bytes, found.summary.step_ns / 1e6
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -35,11 +37,33 @@ def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(function, items))
 
 
+KEPT = "ACCURACY_KEPT"
+"""Names the folder of what one run keeps for all of its sections, in the environment."""
+
+
+def kept(name: str, made: Callable[[], R]) -> R:
+    """What `made` gives, which one section of a run computes and the others read; its name is for one thing.
+
+    Sections that ask for it meanwhile wait. Outside of a run it is computed.
+    """
+    if not (folder := os.environ.get(KEPT)):
+        return made()
+    path = Path(folder, name)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            path.write_bytes(pickle.dumps(made()))
+        result: R = pickle.loads(path.read_bytes())
+        return result
+
+
 def need(data: Path, *parts: str) -> Path:
     """A file of the data folder."""
     path = data.joinpath(*parts)
     if not path.exists():
-        raise MissingDataError(f"{path} is not there; DATA should be the folder of truth tables")
+        raise MissingDataError(
+            f"{Path(*parts)} is not there; DATA should be the folder of truth tables"
+        )
     return path
 
 

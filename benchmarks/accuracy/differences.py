@@ -16,8 +16,8 @@ from chakrakit.errors import ChakraError
 from chakrakit.insight.advice.programs import JITTER
 from chakrakit.machines.device import clocks_of, work_model
 from chakrakit.machines.residuals import difference, interval_in
-from chakrakit.published.devices.decode_power import ROWS
-from chakrakit.published.devices.decode_step import step as decode_step
+from chakrakit.published.devices.decode_power import ROWS, program_of
+from chakrakit.published.devices.decode_step import kernels
 from chakrakit.results import three_digits
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import SimulationSummary, simulate
@@ -101,12 +101,16 @@ def _published_side(row: training.TrainingRow) -> _Side | None:
 
 def decoding() -> Iterator[Difference | None]:
     """Decode steps in a graph at free and at locked clocks, and of one batch and the next."""
-    rows = [r for r in ROWS if r.how == "graph"]
+    rows = [
+        r
+        for r in ROWS
+        if r.how == "graph" and r.program is program_of({"model": r.model, "batch": r.batch})
+    ]
     keyed = {(r.model, r.batch, r.mhz): r for r in rows}
     sides = {}
     for key, row in keyed.items():
         options = SimulationOptions(clocks=clocks_of([row.mhz] if row.mhz else (), None))
-        traces = decode_step(row.model, row.batch, 0.0)
+        traces = kernels(row.model, row.batch, row.program.small)
         done = simulate(traces, "dgx-h200:1", compute=work_model("auto"), options=options)
         name = f"{row.model}, batch {row.batch}, {row.mhz or 'free'} MHz"
         sides[key] = _Side(name, done.summary, 1.0, row.ms)
