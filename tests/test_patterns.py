@@ -25,6 +25,14 @@ def test_what_matches(pattern: str, text: str, begins: bool, inside: bool) -> No
     assert holds(pattern)(text) is inside
 
 
+@pytest.mark.parametrize("pattern", ["mm", "a", r"(?!x)m"])
+def test_many_texts_are_matched_as_each_alone(pattern: str) -> None:
+    texts = ["mm", "aten::mm", "", "a\ud800", "\ud800", "mm"]
+    for matcher in (begins_with(pattern), holds(pattern)):
+        assert matcher.each(texts) == [matcher(text) for text in texts]
+        assert matcher.each([]) == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [

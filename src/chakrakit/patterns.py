@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 _MOST_REPEATS = 4
 """In an expression that only Python's engine knows: so many over a name of 60 letters end within a second."""
@@ -25,19 +26,30 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise ValueError("it is too deep, or repeats too often") from None
 
 
-def begins_with(pattern: str) -> Callable[[str], bool]:
+@dataclass(frozen=True)
+class Expression:
+    """Whether an expression matches: of many texts, in one call, or of one."""
+
+    each: Callable[[Sequence[str]], list[bool]]
+
+    def __call__(self, text: str) -> bool:
+        """Whether it matches this one."""
+        return self.each([text])[0]
+
+
+def begins_with(pattern: str) -> Expression:
     """Whether a text begins with what an expression matches."""
     slow = compiled(pattern)
-    return _linear(f"^(?:{pattern})") or _bounded(pattern, slow.match)
+    return Expression(_linear(f"^(?:{pattern})") or _bounded(pattern, slow.match))
 
 
-def holds(pattern: str) -> Callable[[str], bool]:
+def holds(pattern: str) -> Expression:
     """Whether an expression matches anywhere in a text."""
     slow = compiled(pattern)
-    return _linear(pattern) or _bounded(pattern, slow.search)
+    return Expression(_linear(pattern) or _bounded(pattern, slow.search))
 
 
-def _linear(pattern: str) -> Callable[[str], bool] | None:
+def _linear(pattern: str) -> Callable[[Sequence[str]], list[bool]] | None:
     """By RE2, which takes linear time; None where it does not know the expression."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -47,17 +59,19 @@ def _linear(pattern: str) -> Callable[[str], bool] | None:
     except (pa.ArrowInvalid, UnicodeError):
         return None
 
-    def matches(text: str) -> bool:
+    def matches(texts: Sequence[str]) -> list[bool]:
         try:
-            return bool(pc.match_substring_regex(pa.array([text]), pattern=pattern)[0].as_py())
+            found = pc.match_substring_regex(pa.array(texts, pa.string()), pattern=pattern)
         except UnicodeError:  # half a character is in no expression that RE2 took
-            return False
+            return [len(texts) > 1 and matches([text])[0] for text in texts]
+        result: list[bool] = found.to_pylist()
+        return result
 
     return matches
 
 
-def _bounded(pattern: str, match: Callable[[str], object]) -> Callable[[str], bool]:
+def _bounded(pattern: str, match: Callable[[str], object]) -> Callable[[Sequence[str]], list[bool]]:
     """By Python's engine, for expressions that look ahead or back and repeat little."""
     if _REPEATED_GROUP.search(pattern) or len(_REPEAT.findall(pattern)) > _MOST_REPEATS:
         raise ValueError("it could take for ever; repeat less, or look neither ahead nor back")
-    return lambda text: match(text) is not None
+    return lambda texts: [match(text) is not None for text in texts]

@@ -114,6 +114,8 @@ class GroupedCommand(click.Command):
 
     def _refuse_repeated(self, ctx: click.Context, args: list[str]) -> None:
         """Refuses a second value of an option that has one; click would forget the first without a word."""
+        if sum(word.startswith("-") for word in args) < 2:
+            return
         order = self.make_parser(ctx).parse_args(list(args))[2]
         for parameter, times in Counter(order).items():
             if times > 1 and isinstance(parameter, click.Option) and not parameter.multiple:

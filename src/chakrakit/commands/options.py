@@ -177,9 +177,8 @@ def fields_of(struct: type) -> list[Parameter]:
     """The options that a `TypedDict` declares, those it inherits first."""
     parameters = []
     for name, reference in struct.__annotations__.items():
-        text = reference.__forward_arg__ if isinstance(reference, ForwardRef) else reference
         home = getattr(reference, "__forward_module__", None) or struct.__module__
-        kind, option = _read_in(text, home)
+        kind, option = _read_in(reference, home)
         assert option is not None, f"{struct.__name__}.{name} has no Option"
         parameters.append(Parameter(name, kind, option.default, option))
     return parameters
@@ -203,17 +202,21 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
 
 
 @cache
-def _read_in(annotation: str, module: str) -> tuple[Any, Option | None]:
+def _read_in(annotation: Any, module: str) -> tuple[Any, Option | None]:
     """What an annotation of a module says; structs that inherit it repeat it word for word."""
     return _read(annotation, vars(sys.modules[module]))
 
 
 def _read(annotation: Any, names: dict[str, Any]) -> tuple[Any, Option | None]:
     """The type and the option of `Annotated[type, option]`."""
+    is_reference = isinstance(annotation, ForwardRef)
+    text = annotation.__forward_arg__ if is_reference else annotation
     try:
-        kind = eval(annotation, names) if isinstance(annotation, str) else annotation
+        # A reference was compiled when it was made, which takes longer than all else here.
+        code = annotation.__forward_code__ if is_reference else annotation
+        kind = eval(code, names) if isinstance(text, str) else annotation
     except NameError:  # a type that only type checkers import
-        return _read_text(annotation, names)
+        return _read_text(text, names)
     while get_origin(kind) in (Required, NotRequired):
         (kind,) = kind.__args__
     if get_origin(kind) is Annotated:

@@ -100,9 +100,10 @@ def recorded_tensor(value: Any) -> RecordedTensor | None:
     This is the one rule: five whole numbers within 62 bits and a device; offset, elements and their
     size are not below 0, and its bytes are within 62 bits as well.
     """
-    if not is_recorded_tensor(value):
-        return None
-    tensor = RecordedTensor(*value)
+    return _within_bounds(RecordedTensor(*value)) if is_recorded_tensor(value) else None
+
+
+def _within_bounds(tensor: RecordedTensor) -> RecordedTensor | None:
     counts = (tensor.offset, tensor.elements, tensor.width)
     if min(counts) < 0 or max(map(abs, tensor[:5])) > LARGEST:
         return None
@@ -120,7 +121,7 @@ def mentioned_tensors(
     if not isinstance(values, (list, tuple)) or nested < 0:
         return
     if is_recorded_tensor(values):
-        tensor = recorded_tensor(values)
+        tensor = _within_bounds(RecordedTensor(*values))
         if tensor is not None:
             yield tensor, shapes, strides
         return
@@ -129,8 +130,11 @@ def mentioned_tensors(
             yield from mentioned_tensors(value, _at(shapes, i), _at(strides, i), nested - 1)
 
 
+_WHOLE = frozenset({int})
+
+
 def _whole_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(type(v) is int for v in values)
+    return isinstance(values, list) and _WHOLE.issuperset(map(type, values))
 
 
 def _at(values: Any, index: int) -> Any:

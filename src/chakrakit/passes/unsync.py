@@ -14,7 +14,7 @@ from chakrakit.operators import Work, operator_of
 from chakrakit.passes.base import (
     NodeSelection,
     Pass,
-    names_of,
+    where_named,
     with_bodies,
     with_own_ns,
     with_run_times,
@@ -85,7 +85,7 @@ class Unsync(Pass):
 
 def _without_questions(trace: Trace, waiting: Mask) -> Trace:
     """The trace whose operators that only ask for a value, and waited for it, take no time."""
-    asks = np.array([operator_of(str(n)).work is Work.QUESTION for n in names_of(trace)], np.bool_)
+    asks = where_named(trace, lambda name: operator_of(name).work is Work.QUESTION)
     call = SelectedCalls(trace, asks & on_host(trace)).call
     gone = np.isin(call, call[waiting & (call >= 0)]) & (call >= 0)
     return without_gaps(with_own_ns(trace, np.where(gone, 0, trace.own_ns)), gone & on_host(trace))

@@ -28,7 +28,6 @@ from chakrakit.passes import (
     Unsync,
 )
 from chakrakit.passes.base import map_bodies, names_of, parse, with_own_ns
-from chakrakit.passes.base import transform as apply_passes
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import outcome_of
 from chakrakit.trace.model import EdgeKind, Trace
@@ -180,7 +179,7 @@ def _tried(program: _Program, before: _Timed, change: PassTrial, source: str) ->
     whole = program.step_ns or before.step_ns
     try:
         changed = [
-            apply_passes(program.run, [parse(spec)])[0]
+            program.run | parse(spec)
             for spec in dict.fromkeys((change.spec, change.worst, change.best))
             if spec
         ]

@@ -118,7 +118,7 @@ def select(names: RankNames, selector: str) -> Mask:
         matches = begins_with(selector)
     except ValueError as error:
         raise ConfigError(f"{selector!r} is neither a class nor a pattern: {error}") from None
-    hit = np.array([matches(t) for t in names.texts] or [False])
+    hit = np.array(matches.each(names.texts) or [False])
     return np.asarray(
         (hit[names.name] | hit[names.operator]) & ~np.isin(names.kind, (RowKind.HOST, RowKind.NONE))
     )

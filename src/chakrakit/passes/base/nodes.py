@@ -62,13 +62,20 @@ def where(texts: Texts, test: Callable[[str], object]) -> Mask:
     return np.array([bool(test(text)) for text in distinct] or [False], np.bool_)[codes]
 
 
-def begins_to_match(texts: Texts, patterns: Sequence[str], field: str) -> Mask:
-    """Returns the rows whose text matches one of the regular expressions from its beginning."""
+def where_named(trace: Trace, test: Callable[[str], object]) -> Mask:
+    """Returns the rows whose name passes a test, which is called once per distinct name."""
+    codes, names = trace.texts("name")
+    return np.array([*(bool(test(name)) for name in names), False], np.bool_)[codes]
+
+
+def begin_to_match(texts: Sequence[str], patterns: Sequence[str], field: str) -> list[bool]:
+    """Returns which texts match one of the regular expressions from their beginning."""
     try:
         tests = [begins_with(pattern) for pattern in patterns]
     except ValueError as error:
         raise ConfigError(f"{field}: not a regular expression: {error}") from None
-    return where(texts, lambda text: text and any(test(text) for test in tests))
+    matches = [test.each(texts) for test in tests]
+    return [bool(text) and any(hits) for text, *hits in zip(texts, *matches, strict=True)]
 
 
 # --- the class of work a node does: gemm, attention, elementwise, communication, host, … --------
@@ -154,9 +161,11 @@ class NodeSelection:
         """Returns which rows of a trace are selected."""
         mask = np.ones(len(trace), np.bool_)
         if self.names:
-            mask &= begins_to_match(names_of(trace), self.names, "names")
+            codes, names = trace.texts("name")
+            mask &= np.array([*begin_to_match(names, self.names, "names"), False])[codes]
         if self.modules:
-            mask &= begins_to_match(modules_of(trace), self.modules, "modules")
+            modules, of_row = coded(modules_of(trace))
+            mask &= np.array(begin_to_match(modules, self.modules, "modules"), np.bool_)[of_row]
         if self.classes:
             mask &= of_classes(trace, self.classes)
         if self.phases:

@@ -11,7 +11,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.operators import FUSED_LISTS, FUSED_UPDATES, Call, Operand
-from chakrakit.passes.base import Pass, map_bodies, names_of, with_run_times
+from chakrakit.passes.base import Pass, map_bodies, names_of, where_named, with_run_times
 from chakrakit.passes.edit import SelectedCalls
 from chakrakit.passes.fused.replaced import (
     KernelTimes,
@@ -85,14 +85,14 @@ class FusedOptimizer(Pass):
 
 def unfused_steps(trace: Trace) -> I64:
     """Calls of optimizers that change their tensors one by one or list by list."""
-    names = names_of(trace)
-    steps = np.flatnonzero(on_host(trace) & np.array([n.startswith(_STEP) for n in names], bool))
+    steps = np.flatnonzero(on_host(trace) & where_named(trace, lambda n: n.startswith(_STEP)))
     if not len(steps):
         return _EMPTY
+    fused = where_named(trace, lambda name: "_fused_" in name)
+    changes = where_named(trace, FUSED_UPDATES.__contains__)
     inside = [rows for _, rows in _rows_of(trace, steps)]
-    fused = [any("_fused_" in str(n) for n in names[rows]) for rows in inside]
-    changes = [any(n in FUSED_UPDATES for n in names[rows]) for rows in inside]
-    chosen: I64 = steps[np.array(changes) & ~np.array(fused)]
+    unfused = [bool(changes[rows].any() and not fused[rows].any()) for rows in inside]
+    chosen: I64 = steps[np.array(unfused)]
     return chosen
 
 
