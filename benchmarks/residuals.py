@@ -4,7 +4,7 @@ With sources (`kernels`, `hosts`, …) only their groups are learned anew, and t
 Rows that no constant was fitted on: products, attention and decoding of other people's tables (on carried
 profiles the rows that a fit on every other row leaves out), operators of recordings on one H200, collectives
 on 4 GPUs, requests of published serving runs, published training steps. The file also says the coverage: how
-many rows of one half, drawn at random, lie in the 90 % intervals that the other half gives.
+many rows lie in the 90 % intervals that all others give, without those of the same program.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "accuracy")]
 
+from chakrakit.arrays import F64  # noqa: E402
 from chakrakit.machines import load_machine  # noqa: E402
 from chakrakit.machines.device import CostSource, Profiled, find_profile, packaged_profile, weights  # noqa: E402
 from chakrakit.machines.residuals import (  # noqa: E402
@@ -47,7 +48,7 @@ MOST_HELD_OUT = 60
 """Rows that were left out which the tests keep of each kind and system."""
 SAMPLE = 1000
 """Rows that are asked of one table; more would not move a percentile."""
-PERCENTILES = (5, 50, 95)
+PERCENTILES = (0.05, 0.5, 0.95)
 
 
 class ResidualRow(NamedTuple):
@@ -57,7 +58,10 @@ class ResidualRow(NamedTuple):
     predicted: float
     measured: float
     program: str = ""
-    """The recording that it belongs to."""
+    """What it has in common with other rows, which say less of it than rows of others do: its recording, its
+    program, the exchange that it is one direction of."""
+    beside: str = ""
+    """Of a pair, the program of the step that it is compared with."""
 
     @property
     def residual(self) -> float:
@@ -239,10 +243,11 @@ def between_rows(data: Path) -> Iterator[ResidualRow]:
     rows = pq.read_table(data / "nccl" / "deepep.parquet").to_pylist()
     for exchange in (fit_messages.low_latency, fit_messages.throughput):
         for what in ("dispatch", "combine"):
-            for predicted, measured in zip(*exchange(rows, what), strict=True):
+            for number, (predicted, measured) in enumerate(zip(*exchange(rows, what), strict=True)):
                 group = collective_group(BETWEEN_NODES, what, predicted * 1e-6)
-                yield ResidualRow(group, float(predicted), float(measured))
-                yield ResidualRow(group, float(measured), float(predicted))
+                name = f"{exchange.__name__} {what} {number}"
+                yield ResidualRow(group, float(predicted), float(measured), name)
+                yield ResidualRow(group, float(measured), float(predicted), name)
 
 
 # --- hosts ----------------------------------------------------------------------------------------
@@ -278,10 +283,11 @@ def step_rows(data: Path) -> Iterator[ResidualRow]:
     """Published training steps that no factor was fitted on."""
     import training as claim
 
-    for row, error in claim.training_errors(data)[0].items():
+    for number, (row, error) in enumerate(claim.training_errors(data)[0].items()):
         if not row.fitted:
             # tokens per second: what is predicted too fast takes longer when measured
-            yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
+            group = step_group(row.framework, row.machine().name)
+            yield ResidualRow(group, 1.0, 1.0 + error, f"step {number}")
 
 
 def pair_rows(steps: Iterable[ResidualRow]) -> Iterator[ResidualRow]:
@@ -289,26 +295,28 @@ def pair_rows(steps: Iterable[ResidualRow]) -> Iterator[ResidualRow]:
     for a, b in permutations([r for r in steps if r.group[0] == "step"], 2):
         if a.group[1] == b.group[1]:
             place = a.group[1:] if a.group == b.group else ()
-            yield ResidualRow(("pair", *place), 1.0, math.exp(a.residual - b.residual))
+            ratio = math.exp(a.residual - b.residual)
+            yield ResidualRow(("pair", *place), 1.0, ratio, a.program, b.program)
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 
-def spread(residuals: Iterable[float]) -> ErrorSpread:
-    """The percentiles of residuals, a little outside of 5 and 95 so that a further row is covered in 90 %."""
-    values = np.sort(np.array(list(residuals)))
-    n = len(values)
-    upper = min(0.95 * (n + 1) / n, 1.0)
-    low, middle, high = np.quantile(values, [1 - upper, 0.5, upper])
-    return ErrorSpread(n, round(float(low), 4), round(float(middle), 4), round(float(high), 4))
+def spread(residuals: Sequence[float] | F64) -> ErrorSpread:
+    """The percentiles that a further row lies between in 90 % of cases: of n + 1 equal chances, not of n.
+
+    Those of fewer than 19 rows would lie outside of all of them; the outermost rows stand for them.
+    """
+    low, middle, high = np.quantile(residuals, PERCENTILES, method="weibull")
+    return ErrorSpread(
+        len(residuals), round(float(low), 4), round(float(middle), 4), round(float(high), 4)
+    )
 
 
 def table_of(rows: list[ResidualRow], correlation: float, sources: list[str]) -> ResidualTable:
     groups = {
         name: spread(residuals)
         for name, residuals in groups_of((r.group, r.residual) for r in rows)
-        if len(residuals) >= LEAST_ROWS
     }
     return ResidualTable(sources, correlation, dict(sorted(groups.items())))
 
@@ -334,16 +342,10 @@ def correlation_of(rows: list[ResidualRow]) -> float:
     return round(min(max(float(whole - alone) / max(float(same - alone), 1e-12), 0.0), 1.0), 3)
 
 
-def halves(rows: list[ResidualRow]) -> tuple[list[ResidualRow], list[ResidualRow]]:
-    """Every second row, and the rows in between."""
-    ordered = sorted(rows, key=lambda r: (r.group, r.predicted, r.measured))
-    return ordered[::2], ordered[1::2]
-
-
 def held_out(rows: list[ResidualRow]) -> dict[str, list[tuple[str, float]]]:
-    """A sample of the rows in between by kind and system: their groups and residuals, for the tests."""
+    """A sample of the rows by kind and system: their groups and residuals, for the tests."""
     names: dict[str, list[tuple[str, float]]] = {}
-    for row in halves(rows)[1]:
+    for row in sorted(rows, key=lambda r: (r.group, r.predicted, r.measured)):
         for name in sorted(set(_coverage_groups(row.group))):
             names.setdefault(name, []).append(("/".join(row.group), round(row.residual, 4)))
     return {
@@ -353,26 +355,41 @@ def held_out(rows: list[ResidualRow]) -> dict[str, list[tuple[str, float]]]:
     }
 
 
-SPLITS = 10
-"""Times that rows are split in halves: one split moves the coverage of 86 rows by 3 % up or down."""
-
-
 def covered(rows: list[ResidualRow]) -> dict[str, tuple[int, float]]:
-    """For each kind and system, how many rows one half has, and the share within 90 % intervals of the other.
+    """For each kind and system, how many rows there are, and the share within 90 % intervals of the others.
 
-    Rows are drawn into halves at random; the share is that of all splits together.
+    A program's rows are left out together, and with a step all of its pairs: what is known of one of them
+    says something of the rest.
     """
-    ordered = sorted(rows, key=lambda r: (r.group, r.predicted, r.measured))
+    residuals = np.array([row.residual for row in rows])
+    numbers = groups_of((row.group, i) for i, row in enumerate(rows))
+    members = {name: np.array(found) for name, found in numbers}
+    whole = {name: spread(residuals[found]) for name, found in members.items()}
     hits: dict[str, list[bool]] = {}
-    for seed in range(SPLITS):
-        known = np.random.default_rng(seed).random(len(ordered)) < 0.5
-        table = table_of([r for r, k in zip(ordered, known, strict=True) if k], 0.0, [])
-        for row in (r for r, k in zip(ordered, known, strict=True) if not k):
-            if (found := table.spread(*row.group)) is not None:
+    for program, left_out in _programs(rows).items():
+        groups = dict(whole)
+        for name, _ in groups_of((rows[i].group, 0.0) for i in left_out):
+            others = members[name][~np.isin(members[name], left_out)]
+            if len(others):
+                groups[name] = spread(residuals[others])
+            else:
+                del groups[name]
+        table = ResidualTable([], 0.0, groups)
+        for row in (rows[i] for i in left_out if rows[i].program in ("", program)):
+            if (found := table.cautious(*row.group)) is not None:
                 hit = found.low <= row.residual <= found.high
                 for name in set(_coverage_groups(row.group)):
                     hits.setdefault(name, []).append(hit)
-    return {n: (round(len(h) / SPLITS), round(sum(h) / len(h), 4)) for n, h in sorted(hits.items())}
+    return {n: (len(h), round(sum(h) / len(h), 4)) for n, h in sorted(hits.items())}
+
+
+def _programs(rows: list[ResidualRow]) -> dict[str, list[int]]:
+    """The rows of each program, pairs with those of both their steps; a row without one is by itself."""
+    found: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        for name in filter(None, (row.program or f"row {i}", row.beside)):
+            found.setdefault(name, []).append(i)
+    return found
 
 
 def _coverage_groups(group: tuple[str, ...]) -> tuple[str, str]:

@@ -14,6 +14,8 @@ from chakrakit.machines.residuals import (
     BETWEEN_NODES,
     HOST_GROUP,
     Contribution,
+    ErrorSpread,
+    ResidualTable,
     TimeInterval,
     beside_host,
     collective_group,
@@ -60,6 +62,29 @@ def test_a_group_with_few_rows_takes_the_wider_one():
     table = residual_table()
     assert table.spread(*LARGE[:5], "a card nobody measured") == table.spread(*LARGE[:5])
     assert table.spread("no such kind of row") is None
+
+
+def test_what_few_rows_show_widens_the_group_that_stands_in_for_them():
+    """And only that: another framework is as uncertain as those with enough rows, not as every outlier."""
+    groups = {
+        "step": ErrorSpread(100, -0.1, 0.0, 0.1),
+        "step/many": ErrorSpread(96, -0.1, 0.0, 0.12),
+        "step/few": ErrorSpread(4, 0.0, 0.2, 0.5),
+        "serving/ttft/engine": ErrorSpread(60, -0.2, 0.0, 0.2),
+        "serving/ttft/engine/a": ErrorSpread(50, -0.3, 0.0, 0.1),
+        "serving/ttft/engine/b": ErrorSpread(10, 0.0, 0.1, 0.4),
+    }
+    table = ResidualTable([], 0.0, groups)
+    ends = {
+        ("step", "few", "m"): (-0.1, 0.5),
+        ("step", "other", "m"): (-0.1, 0.12),
+        ("step", "many", "m"): (-0.1, 0.12),
+        ("serving", "ttft", "engine", "a"): (-0.3, 0.1),
+        ("serving", "ttft", "engine", "b"): (-0.3, 0.4),
+        ("serving", "ttft", "engine", "c"): (-0.3, 0.2),
+    }
+    found = {parts: table.cautious(*parts) for parts in ends}
+    assert {parts: (f.low, f.high) for parts, f in found.items() if f is not None} == ends
 
 
 def test_more_is_never_known_of_what_fewer_rows_say():

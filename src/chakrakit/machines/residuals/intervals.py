@@ -4,7 +4,7 @@
 of measured over predicted time: for kernels by rung of the ladder, kind of work, size, whether they lie
 outside of what was measured, and system; for collectives by system, kind and size; for served requests by
 engine and system; for whole training steps by framework and machine. Where a group has too few rows, a wider
-one stands in for it.
+one stands in for it, made as wide as those few.
 
 Errors of equal operations are one error. Those of different operations of one group share a part
 (`correlation`), so that a step's interval does not shrink to nothing however many operations it has.
@@ -25,7 +25,8 @@ from chakrakit.results import Result
 
 _FILE = Path(__file__).parent / "residuals.json"
 LEAST_ROWS = 20
-"""Rows from which a group counts: of fewer, chance decides how far apart the outermost are."""
+"""Rows from which a group stands alone: the outermost of 19 hold a further one in 90 % of cases, those of
+fewer in less."""
 SIZES = (5e-6, 50e-6)
 """Predicted seconds that separate small, middle and large operations: the shortest kernels, which are all
 latency, and those from which rates count (docs/accuracy.md tells products apart by the same)."""
@@ -60,11 +61,17 @@ class ResidualTable(msgspec.Struct, frozen=True):
     """By kind and by system: rows that were left out, and the share of them within their 90 % intervals."""
 
     def spread(self, *parts: str) -> ErrorSpread | None:
-        """The narrowest group with enough rows: all parts, then without the last, and so on."""
+        """The narrowest group with enough rows: all parts, then without the last, and so on.
+
+        Rows of a narrower group that are too few to stand alone widen it: what was seen there may be seen
+        again.
+        """
+        few: list[ErrorSpread] = []
         for end in range(len(parts), 0, -1):
             found = self.groups.get("/".join(parts[:end]))
             if found is not None and found.rows >= LEAST_ROWS:
-                return found
+                return _around([found, *few])
+            few += [found] if found is not None else []
         return None
 
     def cautious(self, *parts: str) -> ErrorSpread | None:
@@ -84,8 +91,9 @@ class ResidualTable(msgspec.Struct, frozen=True):
     def _surer(self, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Groups about which more is known than about this one."""
         kind = parts[0]
-        if kind == "step" and not self._measured(parts):
-            yield from (tuple(name.split("/")) for name in self.groups if name.startswith("step/"))
+        if kind == "step" and not self._measured("/".join(parts)):
+            steps = (name for name in self.groups if name.startswith("step/"))
+            yield from (tuple(name.split("/")) for name in steps if self._measured(name))
         if (at := _SYSTEM_AT.get(kind, len(parts))) >= len(parts):
             return
         before = parts[: 2 if kind == "kernel" else at]
@@ -99,17 +107,18 @@ class ResidualTable(msgspec.Struct, frozen=True):
             yield within
             yield from self._surer(within)
 
-    def _measured(self, parts: tuple[str, ...]) -> bool:
-        found = self.groups.get("/".join(parts))
+    def _measured(self, name: str) -> bool:
+        """Whether a group has rows enough to stand alone."""
+        found = self.groups.get(name)
         return found is not None and found.rows >= LEAST_ROWS
 
     def _systems(self, before: tuple[str, ...], at: int) -> set[str]:
         """The systems of groups that begin so."""
-        names = (name.split("/") for name in self.groups)
+        names = (name.split("/") for name in self.groups if self._measured(name))
         return {n[at] for n in names if len(n) > at and tuple(n[: len(before)]) == before}
 
 
-_SYSTEM_AT = {"kernel": 5, "collective": 1}
+_SYSTEM_AT = {"kernel": 5, "collective": 1, "serving": 3}
 _PLACE_AT = 4
 """Where the name of a group has its system, and whether the work lies outside of what was measured."""
 _TIMED = ("h200",)
@@ -356,18 +365,10 @@ def _served_shares(figure: str, engine: str, system: str) -> _Shares | None:
 
     A system that none of them ran on is at least as uncertain as each of those that they did.
     """
-    table = residual_table()
-    own = table.groups.get(f"serving/{figure}/{engine}/{system}")
-    near = [own] if own is not None and own.rows >= LEAST_ROWS else []
-    if not near:
-        around = table.spread("serving", figure, engine)
-        prefix = f"serving/{figure}/{engine}/"
-        known = (g for n, g in table.groups.items() if n.startswith(prefix))
-        near = [*([around] if around else []), *(g for g in known if g.rows >= LEAST_ROWS)]
-    if not near:
+    found = residual_table().cautious("serving", figure, engine, system)
+    if found is None:
         return None
-    low, high = min(g.low for g in near), max(g.high for g in near)
-    return _Shares(math.exp(min(low, 0.0)), math.exp(max(high, 0.0)))
+    return _Shares(math.exp(min(found.low, 0.0)), math.exp(max(found.high, 0.0)))
 
 
 def served_intervals(
