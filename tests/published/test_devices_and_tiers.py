@@ -160,6 +160,35 @@ def test_networks_have_the_products_that_are_published(network, layers, products
     assert sizes[-1] == 4 * 1000  # a number for each class
 
 
+@pytest.mark.parametrize(
+    ("network", "blocks"),
+    [
+        (
+            "VGG16",
+            [(64, 224), (64, 112), (128, 112), (128, 56)]
+            + [(256, 56)] * 2
+            + [(256, 28), (512, 28), (512, 28)]
+            + [(512, 14)] * 3
+            + [(512, 7)],
+        ),
+        ("AlexNet", [(64, 27), (192, 13), (384, 13), (256, 13), (256, 6)]),
+        (
+            "MobileNetV2",
+            [(32, 112), (16, 112)]
+            + [(24, 56)] * 2
+            + [(32, 28)] * 3
+            + [(64, 14)] * 4
+            + [(96, 14)] * 3
+            + [(160, 7)] * 3
+            + [(320, 7)],
+        ),
+    ],
+)
+def test_layers_hand_on_as_many_channels_and_points_as_their_papers_list(network, blocks):
+    sizes = [moved for _, moved in NETWORKS[network]]
+    assert sizes[: len(blocks)] == [4 * channels * side**2 for channels, side in blocks]
+
+
 @pytest.mark.parametrize("ahead", [1, 2])
 def test_a_batch_is_loaded_when_the_step_so_many_before_has_ended(ahead):
     trace = training(0.1, 1.0, ahead).trace(0)

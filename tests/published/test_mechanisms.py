@@ -14,7 +14,7 @@ import pytest
 from chakrakit.machines import load_machine
 from chakrakit.published import TABLES, list_studies, seconds_of, unsure
 from chakrakit.published.communication import gradient_codecs as codecs
-from chakrakit.published.communication.regression import final_loss
+from chakrakit.published.communication.regression import final_loss, rounded
 from chakrakit.published.methodology.seven_plans import PLANS, RANKS
 from chakrakit.published.planning.placements import DIMS, scattered, snake, tiles
 from chakrakit.published.recorded import LINE, write_line
@@ -72,6 +72,18 @@ def test_one_gram_matrix_for_many_iterations_gives_the_same_loss():
     assert final_loss(64, "fp32", 0, 128) == pytest.approx(exact, rel=1e-3)
     assert final_loss(64, "bf16", 0, 128) == pytest.approx(exact, rel=5e-3)
     assert exact < np.log(2)  # of no training at all
+
+
+def test_values_are_rounded_to_the_nearest_of_sixteen_bits():
+    """Over all lower halves of a few upper ones, by the distances to the two neighbours."""
+    for upper in (0x3F80, 0x4049, 0xC2F7):
+        bits = np.uint32(upper << 16) + np.arange(1 << 16, dtype=np.uint32)
+        values = bits.view(np.float32)
+        below = np.full(len(bits), upper << 16, np.uint32).view(np.float32)
+        above = np.full(len(bits), (upper + 1) << 16, np.uint32).view(np.float32)
+        nearer = np.abs(values - below) < np.abs(values - above)
+        assert (rounded(values, "bf16") == np.where(nearer, below, above)).all()
+        assert (rounded(values, "fp32") == values).all()
 
 
 def test_calls_wait_for_what_their_order_asks():

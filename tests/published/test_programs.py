@@ -10,7 +10,7 @@ import pytest
 from chakrakit.published.memory.serverless_graphs import draw_graph, supersteps
 from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity
 from chakrakit.published.protocols.broadcast import DIGEST, broadcast
-from chakrakit.published.protocols.classic import FAULTS, PROTOCOLS, cast, outcome
+from chakrakit.published.protocols.classic import FAULTS, PROTOCOLS, cast, outcome, raft
 from chakrakit.published.protocols.max_flow import FlowNetwork
 from chakrakit.published.protocols.overlays import SPACE, Churn, Overlay
 from chakrakit.published.protocols.swarm import Swarm, draw_peers, least_seconds
@@ -21,6 +21,9 @@ def test_the_most_that_flows_is_the_least_cut():
     edges = [(0, 1, 3.0), (0, 2, 2.0), (1, 2, 5.0), (1, 3, 2.0), (2, 3, 3.0)]
     assert FlowNetwork(4, edges).flow(0, 3) == 5
     assert FlowNetwork(3, [(0, 1, 1.0)]).flow(0, 2) == 0
+    # The shortest way 0-1-2-7 uses 1-2, which both longer ones need to be given back.
+    crossed = [(0, 1), (1, 2), (2, 7), (0, 3), (3, 4), (4, 2), (1, 5), (5, 6), (6, 7)]
+    assert FlowNetwork(8, [(a, b, 1.0) for a, b in crossed]).flow(0, 7) == 2
     rng = random.Random(1)
     for _ in range(30):
         n = 6
@@ -86,6 +89,25 @@ def test_no_two_nodes_of_a_protocol_decide_otherwise(protocol, fault):
         "none",
     ):  # a proposal, and two rounds of all to all, per request
         assert told["messages"] == 6 * (nodes + 2 * nodes**2)
+
+
+def test_who_stands_for_election_says_the_term_of_its_last_entry():
+    """By that and the length of their logs others know whether they may vote for it."""
+    asked = []
+
+    def scripted(me, until_ms):
+        yield live.send(0, 200, ("append", 2, ((1, 0), (2, 1)), 0))
+        while me.now < until_ms * live.MS:
+            got = yield live.receive(timeout=until_ms * live.MS - me.now)
+            asked.extend(m.body for m in got if m.body[0] == "vote?")
+
+    world = live.World(
+        {"network": [{"topology": "switch", "size": 2, "bandwidth": "10 Gb/s", "latency": "50 us"}]}
+    )
+    world.actor(raft, 2, 4, 400.0, rank=0)
+    world.actor(scripted, 400.0, rank=1)
+    world.run()
+    assert asked[0] == ("vote?", 3, 2, 2)
 
 
 def test_labels_by_subgraph_and_by_vertex_end_alike():

@@ -112,7 +112,7 @@ def _number(place: str, name: str, text: str | None) -> float:
     except ValueError:
         raise FormatError(f"{name} should be a number, not {text!r}", path=place) from None
     if not 0 <= value < float("inf"):
-        raise FormatError(f"{name} is {text}; it must be 0 or more", path=place)
+        raise FormatError(f"{name} is {text}; it must be 0 or more, and finite", path=place)
     return value
 
 

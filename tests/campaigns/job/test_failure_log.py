@@ -41,6 +41,8 @@ def test_failures_come_in_the_order_of_time(tmp_path):
     ("content", "said"),
     [
         (b"hour,node\n-1,2\n", "hour is -1; it must be 0 or more"),
+        (b"hour,node\ninf,2\n", "hour is inf; it must be 0 or more, and finite"),
+        (b"hour,node,factor,hours\n1,2,2,nan\n", "hours is nan; it must be 0 or more, and finite"),
         (b"hour,node\n1,2.5\n", "node 2.5 is not one of the 16 nodes"),
         (b"hour,node\n\xff,2\n", "not a CSV file"),
     ],

@@ -34,6 +34,8 @@ def test_an_edit_comes_to_a_time_and_to_command_lines(client, simulated):
     assert "no pass 'edt'" in ask.refused("edited", edits=texts("edt{scale=2}"))
     assert "JSON list" in ask.refused("edited", edits="{")
     assert "at most 50 edits" in ask.refused("edited", edits=texts(*["compact"] * 51))
+    most = ask("edited", edits=texts(*["edit{scale=2}", "edit{scale=0.5}"] * 25))
+    assert most["edited"] == pytest.approx(most["original"])
 
 
 def test_the_edited_run_is_a_side_of_its_own_with_the_rows_of_the_original(client, simulated):

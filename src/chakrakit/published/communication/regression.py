@@ -15,10 +15,10 @@ def final_loss(s: int, dtype: str, seed: int, iterations: int) -> float:
     rng, samples, rate = np.random.default_rng(seed), 4, 0.5
     data = rng.standard_normal((iterations * samples, 100)).astype(np.float32)
     signs = np.sign(data @ rng.standard_normal(100)).astype(np.float32)
-    rounded = _rounded(data * signs[:, None], dtype)
+    kept = rounded(data * signs[:, None], dtype)
     weights = np.zeros(100, np.float32)
-    for first in range(0, len(rounded), s * samples):
-        rows = rounded[first : first + s * samples]
+    for first in range(0, len(kept), s * samples):
+        rows = kept[first : first + s * samples]
         gram, margins = rows @ rows.T, rows @ weights
         pull = np.zeros(len(rows), np.float32)
         for i in range(0, len(rows), samples):
@@ -28,7 +28,7 @@ def final_loss(s: int, dtype: str, seed: int, iterations: int) -> float:
     return float(np.logaddexp(0, -(data * signs[:, None]) @ weights).mean())
 
 
-def _rounded(values: F32, dtype: str) -> F32:
+def rounded(values: F32, dtype: str) -> F32:
     """As bf16 keeps them: the upper half of the bits."""
     if dtype == "fp32":
         return values
