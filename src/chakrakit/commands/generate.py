@@ -206,7 +206,7 @@ def _batcher(workload: Workload, folder: Path, allowed: bool) -> Batcher | None:
 
 
 def _bytes(gib: float) -> int:
-    if not 0 < gib < math.inf:
+    if not 0 < gib * 2**30 < math.inf:
         raise ConfigError(f"memory-gib is {gib:g}; give what a device has, above 0")
     return int(gib * 2**30)
 

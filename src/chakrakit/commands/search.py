@@ -5,6 +5,7 @@ Three searches with a result of their own each; `search` and the command choose 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -246,12 +247,18 @@ AXES = tuple(p.name for struct in (ModelAxes, PlanAxes, ServiceAxes) for p in fi
 """The axes of all searches; the user may limit each to some values."""
 
 
+def _checked_price(price: float | None) -> float | None:
+    if price is not None and not 0 <= price < math.inf:
+        raise ConfigError(f"--price-per-hour {price:g}: give what a device costs, 0 or more")
+    return price
+
+
 def _common(options: Mapping[str, Any]) -> dict[str, Any]:
     """What every search of the studies' room takes."""
     return {
         "fixed": {name: options[name] for name in AXES if len(options.get(name, ()))},
         "compute": options["compute"],
-        "price_per_hour": options["price_per_hour"],
+        "price_per_hour": _checked_price(options["price_per_hour"]),
         "runners": options["runners_up"],
         "progress": progress_of(options),  # type: ignore[arg-type]
     }

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import MOST_SECONDS, PICO, PS_PER_S
-from chakrakit.serving.engine import EngineOptions
+from chakrakit.machines.device import picoseconds as whole_picoseconds
+from chakrakit.serving.engine import MOST_COUNT, EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import MoveLinks
 from chakrakit.serving.plan import Handover
@@ -174,6 +175,8 @@ def run(setup: Setup) -> ServingOutcome:
         cluster.run()
     except IndexError as error:  # a policy's answer that makes no sense
         raise ConfigError(f"policy: {error}") from None
+    except OverflowError as error:
+        raise ConfigError(str(error)) from error
     finally:
         holder.clear()  # policies and cluster hold each other
     count = sum(pool.engines for pool in setup.pools)
@@ -411,7 +414,7 @@ def _options(
         setattr(core_options, name, round(getattr(o, f"{name}_ms") * 1e9))
     if o.mask_bandwidth:
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
-        core_options.host += round(mask / o.mask_bandwidth * PS_PER_S)
+        core_options.host += whole_picoseconds(mask / o.mask_bandwidth, "copying a step's mask")
     block = pool.capacity.bytes_per_token * o.block_size
     core_options.num_blocks = pool.capacity.blocks if divide else _used_blocks(pool, stream)
     if divide is not None:
@@ -432,7 +435,8 @@ def _options(
 def _content(core_options: core.ServingOptions, pool: PoolSetup) -> None:
     """What the core is told of content that is found wherever it stands."""
     o = pool.options
-    core_options.content_tokens = int(o.content_gib * 2**30 // pool.capacity.bytes_per_token)
+    tokens = o.content_gib * 2**30 // pool.capacity.bytes_per_token
+    core_options.content_tokens = int(min(tokens, MOST_COUNT))
     core_options.content_shards = pool.engines if o.content_shared else 1
     core_options.recomputed = o.content_recomputed
     moved = pool.capacity.bytes_per_token * o.content_rotated
@@ -442,8 +446,9 @@ def _content(core_options: core.ServingOptions, pool: PoolSetup) -> None:
 
 
 def _blocks(pool: PoolSetup, gib: float) -> int:
-    """Blocks of the pool's cache that fit in this many GiB."""
-    return int(gib * 2**30 // (pool.capacity.bytes_per_token * pool.options.block_size))
+    """Blocks of the pool's cache that fit in this many GiB, at the most as many as the core can count."""
+    blocks = gib * 2**30 // (pool.capacity.bytes_per_token * pool.options.block_size)
+    return int(min(blocks, MOST_COUNT))
 
 
 def _cost(pool: PoolSetup) -> core.ServingCost:
@@ -470,7 +475,7 @@ def _padded(
     core_padded.tokens_multiple, core_padded.context_multiple = multiples
     core_padded.most_tokens = pool.options.token_budget
     core_padded.most_context = pool.capacity.tokens
-    core_padded.capture = round(pool.capture_seconds * PS_PER_S)
+    core_padded.capture = whole_picoseconds(pool.capture_seconds, "recording a step's graph")
     core_padded.buffers = pool.options.depth
     core_padded.ask = lambda q, kv: round(seconds(q, kv) * PS_PER_S)
     return core_padded

@@ -5,6 +5,7 @@ The presets take the options of vLLM, SGLang, TensorRT-LLM and transformers unde
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NoReturn
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.operators import rate_name
 from chakrakit.passes.base import split
+from chakrakit.trace.timing import HORIZON_NS
 
 Discipline = Literal["continuous", "prefill_alone", "transformers"]
 
@@ -109,18 +111,24 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises an error where an option is out of range."""
-        for name, low in _LEAST.items():
-            if not low <= getattr(self, name) < float("inf"):
+        for name, (low, high) in _BOUNDS.items():
+            if not low <= (value := getattr(self, name)) < math.inf:
                 self._refuse(name, f"it must be {low} or more")
+            if value > high:
+                self._refuse(name, f"{high:,} is the most")
+        for name in ("graphs", "padding"):
+            if not all(1 <= size <= MOST_COUNT for size in getattr(self, name) or ()):
+                self._refuse(name, f"its sizes must be from 1 to {MOST_COUNT:,}")
+        host = self.host_ms + self.host_per_request_ms * self.max_requests
+        serial = self.serial_ms + self.serial_per_request_ms * self.max_requests
+        if max(host + self.host_per_token_ms * self.token_budget, serial) > _MOST_MS:
+            self._refuse("max_requests", "a step of so many would keep the host for 50 days")
         if not 0 < self.memory_share <= 1:
             self._refuse("memory_share", "it must be above 0 and at most 1")
         if not 0 <= self.acceptance <= 1:
             self._refuse("acceptance", "it must be between 0 and 1")
         if not 0 <= self.safety_margin < 1:
             self._refuse("safety_margin", "it must be 0 or more and below 1")
-        for name in ("remote_gbps", "content_gbps", "content_link_gbps"):
-            if not 0 < getattr(self, name) < float("inf"):
-                self._refuse(name, "give more than 0")
         if not 0 <= self.content_recomputed <= 1:
             self._refuse("content_recomputed", "it must be between 0 and 1")
 
@@ -128,16 +136,32 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
         raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; {expected}")
 
 
-_LEAST = {
-    **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), 1),
-    **dict.fromkeys(("num_blocks", "chunk_limit", "drafts", "output_reserve"), 0),
-    **dict.fromkeys(("gather_steps", "gather_share", "balance_steps", "look_steps"), 0),
-    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib", "content_gib", "content_rotated"), 0),
-    **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms", "frontend_ms"), 0),
-    **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms", "launch_ms"), 0),
-    **dict.fromkeys(("prompt_launch_ms",), 0),
-    **dict.fromkeys(("warmup_ms", "capture_ms_per_layer", "draft_ms"), 0),
+MOST_COUNT = 2**31 - 2
+"""The most that the core counts of requests, blocks, or tokens of a step."""
+_MOST_MS = HORIZON_NS // 10**6
+_MOST_GIB = 2**30
+"""An exbibyte."""
+_MOST_GBPS = 1e9
+_LEAST_GBPS = 1e-6
+_BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), (1, MOST_COUNT)),
+    **dict.fromkeys(("num_blocks", "chunk_limit", "drafts"), (0, MOST_COUNT)),
+    **dict.fromkeys(("max_adapters", "adapter_rank"), (0, MOST_COUNT)),
+    **dict.fromkeys(("gather_steps", "balance_steps", "look_steps"), (0, MOST_COUNT)),
+    **dict.fromkeys(("max_context", "output_reserve", "gather_share"), (0, math.inf)),
+    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib", "content_gib"), (0, _MOST_GIB)),
+    **dict.fromkeys(
+        ("remote_gbps", "content_gbps", "content_link_gbps"), (_LEAST_GBPS, _MOST_GBPS)
+    ),
+    "content_rotated": (0, MOST_COUNT),
+    **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms"), (0, _MOST_MS)),
+    **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms"), (0, _MOST_MS)),
+    **dict.fromkeys(("launch_ms", "prompt_launch_ms", "frontend_ms"), (0, _MOST_MS)),
+    **dict.fromkeys(("warmup_ms", "capture_ms", "capture_ms_per_layer"), (0, _MOST_MS)),
+    "draft_ms": (0, _MOST_MS),
+    "mask_bandwidth": (0, 1e30),
 }
+"""The least and the most of every number."""
 
 
 # --- presets ------------------------------------------------------------------------------------
@@ -322,7 +346,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return EngineOptions(
             name="sglang",
             block_size=self.page_size,
-            num_blocks=self.max_total_tokens // self.page_size,
+            num_blocks=self.max_total_tokens // max(self.page_size, 1),
             token_budget=budget,
             max_requests=self.max_running_requests,
             chunked=chunks,
@@ -480,6 +504,8 @@ def engine_from(text: str | EngineOptions) -> EngineOptions:
         options = msgspec.convert(fields, PRESETS[name], strict=False).options()
     except msgspec.ValidationError as error:
         raise ConfigError(f"--engine {text!r}: {error}") from None
+    except OverflowError:
+        raise ConfigError(f"--engine {text!r}: a number is larger than any engine has") from None
     options.check()
     return options
 

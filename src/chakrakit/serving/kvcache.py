@@ -7,7 +7,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device
 from chakrakit.operators import element_bytes
-from chakrakit.serving.engine import EngineOptions
+from chakrakit.serving.engine import MOST_COUNT, EngineOptions
 from chakrakit.serving.steps import StepOperators
 
 RESERVE_BYTES = 1_400_000_000
@@ -74,8 +74,8 @@ def capacity_of(
     per_token = max(1, round(kept))
     blocks_set = engine.num_blocks if kv_blocks is None else kv_blocks
     if blocks_set or kv_blocks is not None:
-        if blocks_set < 1:
-            raise ConfigError(f"--kv-blocks {blocks_set}: give 1 or more")
+        if not 1 <= blocks_set <= MOST_COUNT:
+            raise ConfigError(f"--kv-blocks {blocks_set}: give 1 to {MOST_COUNT:,}")
         return Capacity(
             blocks=blocks_set, block_size=engine.block_size, bytes_per_token=per_token, fixed=True
         )

@@ -44,6 +44,14 @@ class EngineLayout(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("tp", "pp", "dp", "ep", "replicas"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name} {getattr(self, name)}: give 1 or more")
+        for pool in ("prefill", "decode"):
+            engines, tp = getattr(self, pool), getattr(self, f"{pool}_tp")
+            if engines < 0 or tp < 0:
+                raise ConfigError(f"--{pool} {engines} --{pool}-tp {tp}: give 1 or more of each")
+            if tp and not engines:
+                raise ConfigError(
+                    f"--{pool}-tp is for engines of --{pool}; give their number, or --tp"
+                )
         if (self.prefill > 0) != (self.decode > 0):
             raise ConfigError(
                 "prefill and decode engines come together; give --prefill N and --decode M"

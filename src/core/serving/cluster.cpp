@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/serving/check.hpp"
+#include "core/sim/plans.hpp"
 
 namespace chakra::serving {
 
@@ -103,6 +104,10 @@ void Cluster::run() {
     if (problem_.concurrency == 0) arrive_open();
     while (!events_.empty() && (left_ > 0 || source_waits()) && !given_up_ && !stuck()) {
         now_ = events_.top().at;
+        if (now_ < 0 || now_ > sim::kHorizon)  // a sum beyond 64 bits is negative
+            throw std::overflow_error(
+                "serving goes on beyond 50 days, where the clock ends: serve fewer requests, or "
+                "check how long steps take");
         while (!events_.empty() && events_.top().at == now_) {
             Event event = events_.top();
             events_.pop();

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from chakrakit.commands import main
 from fuzz.attacks.attack import Attack
 from fuzz.formats.recordings import flight_recorder, nccl_inspector, pytorch, rocprof
 
@@ -49,6 +50,20 @@ def _threads(tree: Any) -> None:
     for said in _node(tree, 10)["attrs"]:
         if said["name"] == "tid":
             said["value"] = 10**9
+
+
+def _wide(tree: Any) -> None:
+    _node(tree, 13)["inputs"]["shapes"][1][1] = 2**65
+
+
+def _linked(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """The recording and, beside it, the run that it is linked into."""
+
+    def link(folder: Path) -> None:
+        make(folder)
+        main(["link", str(folder), "-o", str(folder / "run"), "--jobs", "1"], standalone_mode=False)
+
+    return link
 
 
 def _world(tree: Any) -> None:
@@ -132,6 +147,7 @@ RECORDINGS = [
     _observer("observer: two nodes each other's parents", _each_other, "1[01], 1[01].*parents"),
     _observer("observer: a node its own parent", _itself, "node 10 is its own parent"),
     _pytorch("observer: a thread number of 10^9", _threads, "", "et_0.json", exit=0),
+    Attack("observer: an operand of 2^65 columns", _linked(_changed(pytorch, "et_0.json", _wide)), "compare {in}/run {in}/run", "nothing: it takes as long", 0),
     _pytorch("Kineto: a world of 3·10^8 ranks", _world, "world_size"),
     _pytorch("Kineto: 40,000 nested events", _nested, "", exit=0),
     _pytorch("Kineto: a time that is text", _stamp("abc"), "a time that is not a number", exit=0),

@@ -154,6 +154,8 @@ def test_an_option_means_this_to_the_engine(text: str, name: str, value: object)
         ("vllm{max_num_seq=4}", "max_num_seq"),
         ("vllm{max_num_seqs=-1}", "max_requests is -1; it must be 1 or more"),
         ("vllm{remote_gbps=0}", "remote_gbps is 0"),
+        ("sglang{page_size=0}", "block_size is 0"),
+        (f"trtllm{{host_cache_size={10**400}}}", "a number is larger than any engine has"),
         ("tgi", "no engine 'tgi'; there are vllm"),
         ("sglang{acceptance=2}", "between 0 and 1"),
     ],

@@ -56,7 +56,7 @@ def test_blocks_that_are_given_count():
     ("engine", "more", "problem"),
     [
         ("vllm{num_gpu_blocks_override=7}", {"kv_blocks": 5}, "--kv-blocks 5 against 7 blocks"),
-        ("vllm", {"kv_blocks": 0}, "--kv-blocks 0: give 1 or more"),
+        ("vllm", {"kv_blocks": 0}, "--kv-blocks 0: give 1 to"),
         ("vllm{gpu_memory_utilization=0.1}", {}, "no room for a cache: 85.0 GB of memory"),
         ("vllm", {"device": msgspec.structs.replace(DEVICE, memory=0.0)}, "has no memory size"),
     ],

@@ -58,9 +58,21 @@ def _check_given(fixed: Mapping[str, Sequence[Any]], axes: Collection[str]) -> N
         if name not in axes:
             flag = name.replace("_", "-")
             raise ConfigError(f"--{flag} is for --serve; a search for a step has {', '.join(axes)}")
-        for value in values if name in _WORDS else ():
-            if str(value).partition("/")[0] not in _WORDS[name]:
+        for value in values:
+            if name not in _WORDS:
+                _check_number(name, value)
+                continue
+            word, _, chunks = str(value).partition("/")
+            if word not in _WORDS[name]:
                 raise ConfigError(f"no {name} {value!r}; {nearest(value, _WORDS[name])}")
+            if chunks and not (chunks.isascii() and chunks.isdecimal() and int(chunks)):
+                raise ConfigError(f"{name} {value!r}: chunks are 1 or more, as in {word}/2")
+
+
+def _check_number(name: str, value: int) -> None:
+    if value < 1:
+        flag = name.replace("_", "-")
+        raise ConfigError(f"--{flag} {value}: give 1 or more, or leave it out to try all")
 
 
 def space_of(

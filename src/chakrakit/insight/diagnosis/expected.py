@@ -146,7 +146,7 @@ class _RankTimes:
     """The kernels of one rank: measured, expected, and the operator that launched each."""
 
     def __init__(self, view: RankView, device: Device) -> None:
-        costs = packaged_profile(device.profile).costs(view.trace, device)
+        costs = packaged_profile(device.profile).credible_costs(view.trace, device)
         known = np.isin(costs.source, (CostSource.PROFILE, CostSource.EXTRAPOLATED))
         works = ~view.on_host & view.works_on_device & ~view.is_comm & ~view.named(_OUTSIDE.match)
         self.view = view

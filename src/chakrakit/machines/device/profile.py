@@ -30,6 +30,7 @@ from chakrakit.machines.device.corrections import Correction, check_corrections
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.launchers import LaunchedOperation, Touch, operations_of
 from chakrakit.machines.device.work import (
+    MOST_SECONDS,
     Auto,
     Costs,
     CostSource,
@@ -543,9 +544,21 @@ class Profiled:
 
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The profile's times where it has them, the measured ones elsewhere."""
+        return self._costs(trace, *self._predicted(trace, device))
+
+    def credible_costs(self, trace: Trace, device: Device) -> Costs:
+        """The same for a recording beside which the device is held.
+
+        Where the sizes that it states would take longer than any simulation lasts, they are not believed.
+        """
+        predicted = zip(*self._predicted(trace, device), strict=True)
+        kept = [(row, (p, n)) for row, (p, n) in predicted if p.us / n <= MOST_SECONDS * 1e6]
+        return self._costs(trace, [row for row, _ in kept], [of for _, of in kept])
+
+    @staticmethod
+    def _costs(trace: Trace, rows: list[int], predictions: list[tuple[Prediction, int]]) -> Costs:
         rest = as_measured(trace)
         ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
-        rows, predictions = self._predicted(trace, device)
         share_us = np.array([p.us / n for p, n in predictions])
         ps[rows] = each_picoseconds(
             share_us * 1e-6, lambda i: f"node {trace.ids[rows[i]]}, by its profile,"

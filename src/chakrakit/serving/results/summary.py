@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -38,9 +39,15 @@ class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ConfigError(f"--slo {text!r}: {part!r} should be ttft=MS, tpot=MS or e2e=MS")
             fields[name.strip()] = value.strip()
         try:
-            return msgspec.convert(fields, cls, strict=False)
+            level = msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"--slo {text!r}: {error}") from None
+        for name in fields:
+            if (limit := getattr(level, name)) is None or not 0 <= limit < math.inf:
+                raise ConfigError(
+                    f"--slo {text!r}: {name} is {limit}; give milliseconds, 0 or more"
+                )
+        return level
 
 
 _BINS_PER_OCTAVE = 64

@@ -64,6 +64,9 @@ class Disturbance:
         for rank, factor in self.stragglers.items():
             if not 0 < factor < 1e6:
                 raise ConfigError(f"straggler {rank}: factor {factor} is not between 0 and 1e6")
+        for rank, onset in self.onsets.items():
+            if onset < 0:
+                raise ConfigError(f"straggler {rank}: no step {onset}; the first is 0")
 
     def check_ranks(self, ranks: Sequence[int]) -> None:
         """Raises an error if a disturbed rank is not among these."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -62,7 +63,11 @@ _POSITIVE = {
 def out_of_bounds(w: Workload) -> Iterator[str]:
     """Yields a sentence for every number that is too small or too large for the other checks."""
     yield from _numbers(w.model)
+    if getattr(w.model, "kv_lora", 0):
+        yield from _latent(w.model)
     for layer in getattr(w.model, "kinds", {}).values():
+        if isinstance(layer.mixer, LatentAttention):
+            yield from _latent(layer.mixer)
         for part in (layer.mixer, layer.ffn, getattr(layer.mixer, "index", None)):
             yield from _numbers(part) if part is not None else ()
     yield from _numbers(w.step)
@@ -117,6 +122,14 @@ def _numbers(part: msgspec.Struct) -> Iterator[str]:
             least = 1 if name in _POSITIVE else 0
             if not least <= number <= _LARGEST:
                 yield f"{name} is {number:,}; it must be {least} or more, and at most {_LARGEST:,}"
+
+
+def _latent(part: Any) -> Iterator[str]:
+    """What the heads of latent attention lack."""
+    if not part.nope_dim and not part.rope_dim:
+        yield f"heads of latent attention (kv_lora {part.kv_lora:,}) need nope_dim or rope_dim"
+    if not part.value_dim:
+        yield f"heads of latent attention (kv_lora {part.kv_lora:,}) need value_dim"
 
 
 def _degrees(plan: Plan) -> Iterator[str]:
