@@ -94,3 +94,25 @@ def test_servers_are_in_every_result(step, machine, tmp_path, capfd):
     timeline = str(tmp_path / "t.json")
     main(["export", run, timeline], standalone_mode=False)
     assert "save checkpoint" in (tmp_path / "t.json").read_text()
+
+
+def test_what_a_step_waits_for_is_part_of_it(machine):
+    """A slower store makes steps longer; data loaded ahead and checkpoints beside the step do not."""
+    traces = ck.generate(model="gpt3-125m", layers=1, seq=64, dp=4, global_batch=4, steps=2).traces
+    alone = ck.simulate(traces, machine).run()
+    spans = {}
+    for name, added in {
+        "load": Storage(load=40_000_000),
+        "save": Storage(save=40_000_000),
+        "beside": Storage(load=40_000_000, save=40_000_000, wait=False),
+    }.items():
+        run = ck.simulate(traces | added, machine).run()
+        steps = sorted((s.step, s.period_ns) for s in ck.analyze(run).steps.steps if s.rank == 3)
+        spans[name] = [period / 1e6 for _, period in steps]
+        assert run.step_ms == pytest.approx(ck.analyze(run).steps.median_ns / 1e6, abs=1e-3)
+    first, second = (s.period_ns / 1e6 for s in ck.analyze(alone).steps.steps if s.rank == 3)
+    assert spans["load"][0] >= first + 20
+    assert spans["load"][1] == pytest.approx(second, rel=0.01)
+    assert spans["save"][0] == pytest.approx(first, rel=0.01)
+    assert spans["save"][1] >= second + 20
+    assert sum(spans["beside"]) < first + second + 20

@@ -6,6 +6,7 @@ class (`explanation`), and rules such as `step>3%` judge the result (`failures`)
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from chakrakit.arrays import I8, I64
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.analysis import STEP_TIMES, Analysis, analyze
 from chakrakit.insight.breakdown import PARTS
+from chakrakit.insight.changed_settings import changed_settings
 from chakrakit.insight.communication import role_of
 from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
 from chakrakit.insight.gap import GapPart, gap_of, gap_table
@@ -299,8 +301,9 @@ def compare_analyses(
     their critical paths.
     """
     first, second = a[0], b[0]
-    interval = _interval(first, second)
-    step = _step(a, b, interval)
+    usual = _usual(a), _usual(b)
+    interval = _interval(first, second, usual)
+    step = _step(a, b, usual, interval)
     notes = _notes(first, second)
     parts = explanation(*runs) if runs is not None else None
     if parts is None:
@@ -310,7 +313,7 @@ def compare_analyses(
     explained = _by_role(explained, first, second)
     return Comparison(
         step=step,
-        causes=_causes(explained, first, second),
+        causes=_causes(explained, first, second, changed_settings(*runs) if runs else ""),
         explained=explained,
         breakdown=_explained(_breakdown_shares(first), _breakdown_shares(second), step),
         operators=_section_changes(first, second, "operators"),
@@ -326,9 +329,18 @@ def compare_analyses(
     )
 
 
-def _step(a: list[Analysis], b: list[Analysis], interval: tuple[float, float] | None) -> StepChange:
+def _usual(side: list[Analysis]) -> int:
+    """The usual step of all runs of a side."""
+    return int(np.median([analysis.steps.median_ns for analysis in side]))
+
+
+def _step(
+    a: list[Analysis],
+    b: list[Analysis],
+    usual: tuple[int, int],
+    interval: tuple[float, float] | None,
+) -> StepChange:
     sides = [[p for x in side for p in step_periods(x)] for side in (a, b)]
-    usual = [int(np.median([x.steps.median_ns for x in side])) for side in (a, b)]
     noise = max((max(s) - min(s)) // 2 if len(s) > 1 else 0 for s in sides)
     delta = usual[1] - usual[0]
     ratio = usual[1] / usual[0] if usual[0] else float(usual[1] > 0) or 1.0
@@ -387,13 +399,27 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
 def _with_structure(
     parts: list[Explained], step: StepChange, a: Analysis, b: Analysis
 ) -> list[Explained]:
-    """The parts that were exchanged, the structure by what ranks do more or less of, and what is left."""
+    """The parts that were exchanged, the structure by what ranks do more or less of, and what is left.
+
+    Operations that ranks hand each other, as pipelines of other stages do, are no other work: where there are
+    as many of all ranks together, what they add and take away belongs to the structure.
+    """
     *classes, structure = parts
-    if structure.delta_ns:
-        classes.append(_structure(structure.delta_ns, a, b))
+    moved = [p for p in classes if p.change == WORK and p.what.startswith("compute: ")]
+    if len(a.ranks) < 2 or not _as_much_work(a, b):
+        moved = []
+    classes = [p for p in classes if p not in moved]
+    if ordered := structure.delta_ns + sum(p.delta_ns for p in moved):
+        classes.append(_structure(ordered, a, b))
     classes.sort(key=lambda e: (-abs(e.delta_ns), e.what))
     missing = step.delta_ns - sum(e.delta_ns for e in classes)
     return [*classes, Explained("everything else", missing)] if missing else classes
+
+
+def _as_much_work(a: Analysis, b: Analysis) -> bool:
+    """Whether both have the same FLOPs, bytes and kernels of computation in all."""
+    shares = [_times_as_many(a, b, what) for what in ("ops", "bytes", "count")]
+    return all(share and abs(share - 1) < _SAME_WORK for share in shares)
 
 
 def _structure(delta: int, a: Analysis, b: Analysis) -> Explained:
@@ -447,8 +473,13 @@ _MOST_OF_IT = 0.9
 """The share of a cause from which its largest class is named alone: the rest is no more than rounding."""
 
 
-def _causes(explained: Sequence[Explained], a: Analysis, b: Analysis) -> list[ChangeCause]:
-    """The parts summed by what changed and by kind of work, largest first."""
+def _causes(
+    explained: Sequence[Explained], a: Analysis, b: Analysis, edited: str
+) -> list[ChangeCause]:
+    """The parts summed by what changed and by kind of work, largest first.
+
+    The largest also says what their workloads differ in, if that is known.
+    """
     groups: dict[tuple[str, str], list[Explained]] = {}
     for part in explained:
         kind = WORK if part.change == WORK else part.what.partition(":")[0]
@@ -457,7 +488,10 @@ def _causes(explained: Sequence[Explained], a: Analysis, b: Analysis) -> list[Ch
         ChangeCause(change, _cause_text(change, kind, parts, a, b), sum(p.delta_ns for p in parts))
         for (change, kind), parts in groups.items()
     ]
-    return sorted(causes, key=lambda c: (-abs(c.delta_ns), c.what))
+    causes.sort(key=lambda c: (-abs(c.delta_ns), c.what))
+    if edited and causes:
+        causes[0] = msgspec.structs.replace(causes[0], what=f"{causes[0].what}; {edited}")
+    return causes
 
 
 def _cause_text(
@@ -474,7 +508,31 @@ def _cause_text(
         return f"{kind}: {_more_work(a, b)}{text}"
     if not change and kind == "compute" and (flops := _times_as_many(a, b, "ops")):
         return text if abs(flops - 1) < _SAME_WORK else f"{text}; {flops:.2f} × the FLOPs a rank"
-    return f"{text}{_new_culprit(a, b)}" if change == DURATIONS and kind != "host" else text
+    if change != DURATIONS or kind == "host":
+        return text
+    return f"{text}{_new_culprit(a, b) or (_odd_ranks(a, b) if kind == 'compute' else '')}"
+
+
+_ODD = 0.05
+"""The least share by which the computation of a rank has to change more or less than that of most."""
+
+
+def _odd_ranks(a: Analysis, b: Analysis) -> str:
+    """The ranks whose computation changed otherwise than that of most."""
+    spent = [
+        {r.rank: r.breakdown.compute_ns / _count(x) for r in x.ranks if r.breakdown.compute_ns}
+        for x in (a, b)
+    ]
+    times = {rank: spent[1][rank] / spent[0][rank] for rank in spent[0] if rank in spent[1]}
+    if len(times) < 2:
+        return ""
+    usual = float(np.median(list(times.values())))
+    odd = {rank: t for rank, t in times.items() if abs(t / usual - 1) >= _ODD}
+    if not odd or 2 * len(odd) > len(times):
+        return ""
+    most = max(odd, key=lambda rank: abs(math.log(odd[rank] / usual)))
+    others = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+    return f"; rank {most}{others} computes {odd[most]:.2f} times as long as before, most ranks {usual:.2f}"
 
 
 _SAME_WORK = 0.005
@@ -611,12 +669,17 @@ def _is_gap(a: Analysis, b: Analysis) -> bool:
     return predicted and b.recording is not None and b.footprint is None
 
 
-def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
-    """The interval of the difference of two predicted runs."""
-    before, after = (interval_in(x.footprint) if x.footprint else None for x in (a, b))
-    if before is None or after is None:
+def _interval(a: Analysis, b: Analysis, usual: tuple[int, int]) -> tuple[float, float] | None:
+    """The interval of the difference of the usual steps of two predicted runs."""
+    runs = [interval_in(x.footprint) if x.footprint else None for x in (a, b)]
+    if runs[0] is None or runs[1] is None:
         return None
-    return difference(before, after, b.span_ns - a.span_ns)
+    before, after = (
+        run.scaled(step / max(analysis.span_ns, 1))
+        for run, step, analysis in zip(runs, usual, (a, b), strict=True)
+        if run is not None
+    )
+    return difference(before, after, usual[1] - usual[0])
 
 
 def _incomparable(a: Analysis, b: Analysis) -> str:

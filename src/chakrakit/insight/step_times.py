@@ -63,7 +63,7 @@ def steps_of(view: RankView) -> tuple[str, list[RankStep]]:
 def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
     """How a rank's steps were found (`none`: the run is one step), and the rows of each step."""
     number, source = _numbers(view)
-    return source, step_rows(view.trace, view.ran, view.works_on_device, number)
+    return source, step_rows(view.trace, view.ran, view.works_on_device | view.uses_store, number)
 
 
 def _numbers(view: RankView) -> tuple[I64, str]:

@@ -20,8 +20,9 @@ class Storage(Pass):
 
     `load` and `save` are bytes per rank; `source` and `target` the stores of the machine that they are
     read from and written to. With `wait`, work begins when the data is there and the checkpoint is
-    written when all work has ended; without it both happen beside the step, as with data loaded ahead and
-    asynchronous checkpoints, and only share the network with it.
+    written when all work has ended, and they are part of the first and the last step; without it both happen
+    beside the steps, as with data loaded ahead and asynchronous checkpoints, and only share the network with
+    them.
     """
 
     name: ClassVar[str] = "storage"
@@ -61,23 +62,27 @@ class Storage(Pass):
             place = rows + len(kinds)
             kinds.append(("save checkpoint", NodeType.MEM_STORE_NODE, self.save, self.target))
             edge_parts += [_after(last, np.full(len(last), place))] if self.wait else []
-        both = Trace.concat([trace, _nodes(trace, kinds)])
+        both = Trace.concat([trace, _nodes(trace, kinds, self.wait)])
         return both.with_edges(_joined(edge_parts))
 
 
-def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]]) -> Trace:
+def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]], wait: bool) -> Trace:
     names, types, sizes, stores = zip(*kinds, strict=True)
     first = int(trace.ids.max(initial=0)) + 1
-    return Trace.from_columns(
-        {
-            "id": np.arange(first, first + len(kinds), dtype=np.uint64),
-            "name": list(names),
-            "type": np.array(types, np.int32),
-            "tensor_size": np.array(sizes, np.int64),
-            "storage": list(stores),
-            "is_cpu_op": np.ones(len(kinds), np.bool_),
-        }
-    )
+    columns: dict[str, Any] = {
+        "id": np.arange(first, first + len(kinds), dtype=np.uint64),
+        "name": list(names),
+        "type": np.array(types, np.int32),
+        "tensor_size": np.array(sizes, np.int64),
+        "storage": list(stores),
+        "is_cpu_op": np.ones(len(kinds), np.bool_),
+    }
+    marked = trace.step[trace.has("step")]
+    marked = marked[marked >= 0]
+    if wait and len(marked):
+        reads = np.array(types) == NodeType.MEM_LOAD_NODE
+        columns["step"] = np.where(reads, marked.min(), marked.max()).astype(np.int64)
+    return Trace.from_columns(columns)
 
 
 def _after(src: I64, dst: I64) -> Edges:
