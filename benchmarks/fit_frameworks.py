@@ -4,7 +4,8 @@ Rows of published training runs whose configuration has an even CRC-32 (accuracy
 others) are simulated once with kernels, and casts of narrow operands (`cast_bytes`, which is not fitted: 2
 bytes read, 1 written as it lies and 1 transposed). The step is split along its critical path into classes of
 work and the rest, communication; the factors that bring these sums closest to the published times are looked
-for one at a time, each held near 1, so that a class that no row shows stays as it is. Dense models alone give
+for one at a time, each held near 1, and those that gain less than 2 % stay 1, so that a class that rows
+hardly show stays as it is. Dense models alone give
 the factors of `megatron`. Beside them experts that a host launches have a factor on their products
 (`experts`) and on what streams around them (`expert_vector`), a least time for each operation (`experts_us`,
 measured elsewhere) and for each expert of a narrow product (`expert_us`), and what both are multiplied with
@@ -177,23 +178,36 @@ def case_of(row: TrainingRow, casts: float) -> Case:
 
 
 def fitted(cases: list[Case]) -> F64:
-    """The factors with the least mean error of logarithms."""
+    """The fewest factors with about the least mean error of logarithms; the others are 1."""
+    free = np.ones(len(NAMES), np.bool_)
+    best, factors = _found(cases, free, np.ones(len(NAMES)))
+    while True:
+        fewer = [free & (np.arange(len(free)) != k) for k in np.flatnonzero(factors != 1.0)]
+        tried = [(*_found(cases, mask, factors), mask) for mask in fewer]
+        loss, x, mask = min(tried, key=lambda t: t[0], default=(np.inf, factors, free))
+        if loss > NEAR * best:
+            return factors
+        factors, free = x, mask
+
+
+def _found(cases: list[Case], free: Mask, start: F64) -> tuple[float, F64]:
+    """The least mean error, with what keeps factors near 1, and the factors that have it."""
 
     def loss(x: F64) -> float:
         missed = [abs(np.log(c.step(x) / c.published)) for c in cases]
         return float(np.mean(missed) + HELD * np.abs(np.log(x)).sum())
 
-    x, step = np.ones(len(NAMES)), 0.5
+    x, step = np.where(free, start, 1.0), 0.5
     while step > 0.01:
         trials = [
             x * np.where(np.arange(len(x)) == k, change, 1.0)
-            for k in range(len(x))
+            for k in np.flatnonzero(free)
             for change in (1 + step, 1 / (1 + step))
         ]
         trials = [np.maximum(trial, 1.0) for trial in trials]  # a framework adds to kernels
-        best = min(trials, key=loss)
+        best = min(trials, key=loss, default=x)
         x, step = (best, step) if loss(best) < loss(x) - 1e-6 else (x, step / 2)
-    return x
+    return loss(x), x
 
 
 def experts_of(cases: list[Case], factors: F64) -> dict[str, float]:

@@ -1,13 +1,15 @@
-"""What public recipes of Megatron-Bridge say about models with experts, where its tables do not.
+"""What public recipes and code of frameworks say, where their tables do not.
 
-Rules by model, system, precision and release, from scripts/performance/configs of Megatron-Bridge (deepseek,
-qwen, qwen3, gpt_oss: workload_base_configs and *_llm_pretrain), from src/megatron/bridge/perf_recipes, its
-issue 1731 and its pull requests 1760, 3490 and 3561. A rule holds for all rows that it names, never for one
-figure.
+Rules by model, system, precision and release. Of models with experts: scripts/performance/configs of
+Megatron-Bridge (deepseek, qwen, qwen3, gpt_oss: workload_base_configs and *_llm_pretrain),
+src/megatron/bridge/perf_recipes, its issue 1731 and its pull requests 1760, 3490 and 3561. Of torchtitan: its
+train_configs, torchtitan/parallelisms (parallelize_llama, pipelining_utils) of the reports' time, its issue
+773 and its pull requests 437 and 781. A rule holds for all rows that it names, never for one figure.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 EXPERTS = ("Qwen3", "DeepSeek", "GPT OSS")
@@ -131,6 +133,56 @@ def split_of(row: dict[str, str], pieces: int) -> list[int]:
     return [each - 1, *[each] * (pieces - 2), each - 1]
 
 
+# --- torchtitan ---------------------------------------------------------------------------------
+
+
+def titan_plan(row: dict[str, str], pp: int) -> dict[str, Any]:
+    """What torchtitan does beyond the degrees of a row.
+
+    Activations are [batch, sequence, width], so that gathers and scatters over the sequence have a copy
+    beside them ("an extra aten.cat after each collective", pull request 437), but not with async TP.
+    Pipelines keep gathered parameters, reduce gradients once, and have two stages for each rank where they
+    are interleaved.
+    """
+    way: dict[str, Any] = {
+        "recompute": _TITAN_CHECKPOINTS[row["recompute"].partition(" ")[0]],
+        "tp_overlap": "Async" in row["technique"],
+        "sequence_dim": "second",
+        "data": "fsdp",
+    }
+    if pp > 1:
+        way |= {"reshard": "never", "sync": "step"}
+    if "Interleaved" in row["technique"]:
+        way |= {"schedule": "interleaved", "chunks": 2}
+    return way
+
+
+def titan_micro_batch(row: dict[str, str], pp: int) -> int:
+    """Sequences of a micro-batch: what enters a pipeline is cut into as many as it has ranks.
+
+    That was the default until pull request 781 (January 2025) made it the number of stages.
+    """
+    local = _LOCAL_BATCH.search(row["note"])
+    return int(local[1]) // pp if local else int(row["mbs"])
+
+
+def titan_split(layers: int, stages: int) -> list[int]:
+    """Layers of each stage: those that are over go to the stages after the first."""
+    each, over = divmod(layers, stages)
+    return [each + (0 < stage <= over) for stage in range(stages)]
+
+
+def titan_framework(row: dict[str, str]) -> str:
+    if "rowwise" in row["precision"]:
+        return "torchtitan-rowwise"
+    return "torchtitan" if "compile" in row["technique"] else "torchtitan-eager"
+
+
+_TITAN_CHECKPOINTS = {"full": "needed", "selective": "operators"}
+"""Checkpoints of PyTorch stop where gradients need no more, and compilers drop it; `selective` in the
+configuration of 8B is `op`, the policy of parallelize_llama that saves attention, reductions and every other
+product."""
+_LOCAL_BATCH = re.compile(r"local batch (\d+)")
 _MOST_PIECES = 32
 """Pieces at which the first of DeepSeek-V3's has one layer and the last none."""
 _COUNTED = {"Qwen3_235B": 94, "LLAMA3.1_405B": 126}

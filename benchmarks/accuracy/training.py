@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import zlib
 from dataclasses import dataclass
 from functools import cache, partial
@@ -12,7 +11,18 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from claim import each, kept, machine_of, need, percent, table
-from recipes import exchange_of, framework_of, fuses_experts, has_experts, narrows_head, split_of
+from recipes import (
+    exchange_of,
+    framework_of,
+    fuses_experts,
+    has_experts,
+    narrows_head,
+    split_of,
+    titan_framework,
+    titan_micro_batch,
+    titan_plan,
+    titan_split,
+)
 
 from chakrakit import Machine
 from chakrakit.errors import ChakraError
@@ -116,7 +126,6 @@ RESULTS = (
 """Columns that are no part of a configuration."""
 ROUNDS = 3
 """Rounds of micro-batches through a pipeline after which its steps grow evenly."""
-LOCAL_BATCH = re.compile(r"local batch (\d+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +233,8 @@ def _not_described(data: Path) -> dict[str, int]:
 def _framework(row: dict[str, str]) -> str:
     names = {"NVIDIA": "megatron", "mosaic": "llm-foundry", "pytorc": "torchtitan"}
     name = names[row["source"][:6]]
-    if "rowwise" in row["precision"]:
-        return f"{name}-rowwise"
+    if name == "torchtitan":
+        return titan_framework(row)
     return framework_of(row) if name == "megatron" else name
 
 
@@ -252,35 +261,40 @@ def _foundry(row: dict[str, str]) -> Workload:
 
 
 def _planned(row: dict[str, str]) -> Workload:
+    if _framework(row).startswith("torchtitan"):
+        return _titan(row)
     tp, pp, cp, ep, chunks = (_number(row, k) for k in ("tp", "pp", "cp", "ep", "vp"))
     dp = int(row["gpus"]) // (tp * pp * cp)
     micro = _number(row, "mbs")
-    titan = _framework(row).startswith("torchtitan")
-    local = LOCAL_BATCH.search(row["note"])
-    batch = micro * dp * (int(local[1]) if local else 1)
-    if titan and "Interleaved" in row["technique"]:
-        chunks = 2  # torchtitan's default of stages for each rank
     plan = Plan(
         dp=dp,
         tp=tp,
         pp=pp,
         cp=cp,
         ep=ep,
-        data="fsdp" if titan or _number(row, "fsdp", 0) > 1 else "zero1",
+        data="fsdp" if _number(row, "fsdp", 0) > 1 else "zero1",
         schedule="interleaved" if chunks > 1 else "1f1b",
         chunks=chunks,
-        split=[] if titan else split_of(row, pp * chunks),
-        recompute=(row["recompute"].split() or ["none"])[0],
-        tp_overlap="Async" in row["technique"] if titan else tp > 1,
-        save_gathered=titan,
-        reshard="never" if titan and pp > 1 else "default",
-        sync="step" if titan and pp > 1 else "auto",
+        split=split_of(row, pp * chunks),
+        tp_overlap=tp > 1,
+        save_gathered=False,
         **exchange_of(row),
     )
-    step = _step(row, _number(row, "gbs", batch), micro, "" if titan else "bf16")
+    step = _step(row, _number(row, "gbs", micro * dp), micro, "bf16")
     name = MODELS[row["model"]]
     model = gpt_oss(not fuses_experts(row)) if name == GPT_OSS else model_named(name)
     return Workload(model=model, plan=plan, step=step)
+
+
+def _titan(row: dict[str, str]) -> Workload:
+    tp, pp, cp = (_number(row, k) for k in ("tp", "pp", "cp"))
+    dp = int(row["gpus"]) // (tp * pp * cp)
+    plan = Plan(dp=dp, tp=tp, pp=pp, cp=cp, **titan_plan(row, pp))
+    micro = titan_micro_batch(row, pp)
+    model = msgspec.structs.replace(model_named(MODELS[row["model"]]), fused=False)
+    if pp > 1:
+        plan = msgspec.structs.replace(plan, split=titan_split(model.layers, pp * plan.chunks))
+    return Workload(model=model, plan=plan, step=_step(row, micro * dp * pp, micro))
 
 
 def _step(row: dict[str, str], batch: int, micro: int, gradients: str = "") -> Step:

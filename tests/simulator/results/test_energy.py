@@ -4,6 +4,7 @@ import pytest
 
 from chakrakit import TraceBuilder, TraceSet
 from chakrakit.machines import parse_machine
+from chakrakit.machines.device import work_model
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results.energy import Energy, energy_of, run_within_limits
 
@@ -49,3 +50,22 @@ def test_nothing_is_said_of_devices_that_do_not_say_what_they_draw():
 
 def test_the_sum_over_classes():
     assert Energy({"gemm": 2.0, "idle": 0.5}).joules == 2.5
+
+
+def waiting(seconds):
+    """Products of a second in all, cut by a kernel of the host that takes so long."""
+    machine = parse_machine({"base": "dgx-h100", "device": {"power": "400 W"}}, "less power")
+    t = TraceBuilder()
+    work = {"num_ops": 4 * 10**14, "tensor_size": 10**9}
+    first = t.comp("first", **work)
+    host = t.comp("host", is_cpu_op=True, duration_ns=int(seconds * 1e9), deps=[first])
+    t.comp("second", **work, deps=[host])
+    options = SimulationOptions(work=work_model("roofline"))
+    outcome, limit = run_within_limits(TraceSet([t.build()]), machine, options)
+    return energy_of(outcome, machine, limit).clock_mhz
+
+
+def test_of_a_long_wait_no_more_than_a_second_raises_the_clock():
+    never, half, second, minute = (waiting(s) for s in (0.001, 0.5, 1.0, 60.0))
+    assert never < half < second
+    assert minute == second

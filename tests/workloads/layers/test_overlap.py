@@ -45,3 +45,22 @@ def test_a_step_with_overlap_does_the_same_work_and_takes_less_time():
         assert plain[0].column(name, 0).sum() == beside[0].column(name, 0).sum()
     times = [simulate(t, "dgx-h100").makespan_ns for t in (plain, beside)]
     assert times[1] < times[0]
+
+
+def test_tokens_that_lie_after_the_batch_are_copied_where_tp_gathers_and_scatters_them():
+    plan = {"model": "gpt3-1.3b", "layers": 1, "tp": 2, "seq": 512, "sequence_dim": "second"}
+    copied, beside = (generate(**plan, tp_overlap=on).traces[0] for on in (False, True))
+
+    def names(trace):
+        codes, texts = trace.texts("name")
+        return [texts[c] for c in codes]
+
+    moves = (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
+    moved = [n for n in names(copied) if n.endswith(tuple(f"{m.name.lower()}_tp" for m in moves))]
+    copies = [n for n in names(copied) if n.endswith(".order")]
+    assert moved
+    assert copies == [f"{n}.order" for n in moved]
+    sizes = dict(zip(names(copied), copied.column("tensor_size", 0).tolist(), strict=True))
+    whole = 2 * 512 * 2048 * 2
+    assert {sizes[n] for n in copies if ".layers" in f".{n}"} == {whole}
+    assert not [n for n in names(beside) if n.endswith(".order")]

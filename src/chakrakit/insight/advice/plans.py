@@ -199,12 +199,20 @@ def changes(workload: Workload) -> Iterator[PlanChange]:
     )
 
 
+_LESS_RECOMPUTED = {
+    "full": ("none", "selective"),
+    "needed": ("none", "selective"),
+    "selective": ("none",),
+    "operators": ("none",),
+}
+
+
 def _kernels(w: Workload) -> Iterator[PlanChange]:
     if getattr(w.model, "kernel", "") == "unfused":
         yield PlanChange("attention", "attention in one fused kernel", {"kernel": "flash"})
     if w.step.dtype == "fp32":
         yield PlanChange("dtype", "bf16 instead of fp32", {"dtype": "bf16"})
-    for less in {"full": ("none", "selective"), "selective": ("none",)}.get(w.plan.recompute, ()):
+    for less in _LESS_RECOMPUTED.get(w.plan.recompute, ()):
         what = "no recomputation" if less == "none" else "recompute attention alone"
         yield PlanChange("recompute", what, {"recompute": less})
 

@@ -35,6 +35,9 @@ Kinds = tuple[list[str], I64]
 IDLE = "idle"
 _NEARLY = 1.02
 """Figures within this factor count as equal: clocks are searched for, and waits estimated."""
+LIMITER_SECONDS = 1.0
+"""What a limiter averages power over. Assumed: NVML's readings of such devices are means over a second. A
+longer wait saves no more than this for the work after it."""
 _CLOSE = 0.995
 """A device that computes for this share of the run counts as always busy: waiting for the rest would change
 its clock by less than the run is accurate."""
@@ -139,13 +142,19 @@ def _limited(machine: Machine, clocks: Clocks) -> bool:
 
 
 def _waits(outcome: Outcome) -> dict[int, float]:
-    """The fewest seconds in which a device of each trace computes nothing, by the trace's id()."""
+    """The fewest seconds in which a device of each trace computes nothing, by the trace's id().
+
+    Of a long wait only what a limiter still remembers counts: bubbles of a large pipeline leave nothing over
+    for the seconds of work between them.
+    """
     seconds_by_trace: dict[int, float] = {}
+    longest = round(LIMITER_SECONDS / PICO)
     for c in range(outcome.classes.count):
         program, rows = outcome.program(c), outcome.rows(c)
         works = program.kind == COMPUTE
-        busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
-        rest = (outcome.makespan_ps - busy) * PICO
+        busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works])
+        idle = busy.gaps(0, outcome.makespan_ps)
+        rest = float(np.minimum(idle.end - idle.start, longest).sum()) * PICO
         seconds_by_trace[id(program.trace)] = min(
             rest, seconds_by_trace.get(id(program.trace), rest)
         )

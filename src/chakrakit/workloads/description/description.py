@@ -262,6 +262,10 @@ class Plan(Part, frozen=True, kw_only=True):
     (as Megatron-Core's `overlap_moe_expert_parallel_comm` does), with one more forward ahead."""
     sequence_parallel: bool = True
     """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
+    sequence_dim: Literal["first", "second"] = "first"
+    """The dimension of activations that sequences lie in: the first (Megatron-Core), or the second, after the
+    batch (PyTorch's DTensor), so that a kernel copies what tp gathers and what it scatters into order; beside
+    products (tp_overlap) nothing is copied."""
     vocab_parallel: bool = True
     """Whether tp cuts the embedding and the head; else both are on every rank."""
     save_gathered: bool = True
@@ -317,8 +321,10 @@ class Plan(Part, frozen=True, kw_only=True):
     """Layers of each virtual stage; by default as even as possible, the first ones larger."""
     tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
     """A schedule of your own: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
-    recompute: Literal["none", "selective", "full"] = "none"
-    """What backward computes again: nothing, attention, or whole layers."""
+    recompute: Literal["none", "selective", "full", "needed", "operators"] = "none"
+    """What backward computes again: nothing, attention (selective), whole layers (full, as Megatron does), of
+    these what gradients read (needed, as PyTorch's checkpoints do), or of that all but attention, reductions
+    and every other product in 16 bits (operators, as torchtitan's selective checkpoints do)."""
     order: str = "tp-cp-dp-pp"
     """Rank order, fastest axis first."""
     strict: bool = True

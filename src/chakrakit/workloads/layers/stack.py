@@ -29,7 +29,8 @@ from chakrakit.workloads.layers.attention import Core, Stretch
 from chakrakit.workloads.layers.exchange import Exchange
 from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
-from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
+from chakrakit.workloads.layers.recomputation import recomputed
+from chakrakit.workloads.layers.tape import Block, BlockNode, Settings, Tape
 from chakrakit.workloads.layers.tokens import Tokens
 
 UNQUANTIZED = ("embedding", "head")
@@ -86,98 +87,6 @@ def _wait_too(nodes: list[BlockNode], before: list[list[int]], place: int, more:
             node.deps = sorted({*node.deps, *more})
 
 
-# --- recomputation: forward nodes run again in backward, so that their results need not be kept --
-
-
-def recomputed(block: Block, how: str) -> Block:
-    """A block that keeps less: `full` keeps only its input, `selective` all but the attention core's."""
-    if how == "full":
-        return _full(block)
-    return _selective(block)
-
-
-def _full(block: Block) -> Block:
-    """All forward nodes again at the start of backward, once the gradient is there."""
-    input_bytes = block.input_bytes
-    forward = [replace(n, alloc=0) for n in block.forward]
-    forward[0].alloc = input_bytes
-    again = [_clone(n, {i: i for i in range(len(block.forward))}) for n in block.forward]
-    shift = len(again)
-    keeper = _first_keeper(block)
-    again[keeper].alloc -= input_bytes  # the input was held all along
-    backward = [_shifted(n, shift) for n in block.backward]
-    weights = block.weights
-    for weight in weights:
-        weight.grad_node += shift
-    return replace(
-        block,
-        forward=forward,
-        backward=[*again, *backward],
-        backward_end=_moved(block.backward_end, shift),
-    )
-
-
-def _first_keeper(block: Block) -> int:
-    """The node that is charged with the input; blocks keep it for their first norm."""
-    return next(i for i, n in enumerate(block.forward) if n.alloc >= block.input_bytes)
-
-
-def _clone(node: BlockNode, place: dict[int, int]) -> BlockNode:
-    deps = [place.get(d, INPUT) for d in node.deps]
-    return node.again(
-        name=f"{node.name}.again", deps=deps or [INPUT], alloc=node.alloc, recompute=True
-    )
-
-
-def _shifted(node: BlockNode, shift: int) -> BlockNode:
-    """What was read from forward is read from the clones, which are at the same places."""
-    deps = [_moved(d, shift) for d in node.deps]
-    return replace(node, deps=sorted({*deps, *node.saved}), saved=[])
-
-
-def _moved(place: int, shift: int) -> int:
-    return place + shift if place >= 0 else place
-
-
-def _selective(block: Block) -> Block:
-    """The attention core again, just before its own backward."""
-    core = [i for i, n in enumerate(block.forward) if n.core]
-    if not core:
-        return block
-    at = next(i for i, n in enumerate(block.backward) if n.core)
-    place = {i: at + k for k, i in enumerate(core)}
-    inner = _inner(block, core)
-    forward = [replace(n, alloc=n.alloc - inner.get(i, 0)) for i, n in enumerate(block.forward)]
-    again = []
-    for i in core:
-        clone = _clone(block.forward[i], place)
-        clone.saved = [d for d in block.forward[i].deps if d not in place and d >= 0]
-        clone.deps = sorted({*(d for d in clone.deps if d >= 0), *_gradient(block, at)})
-        clone.alloc = inner.get(i, 0)
-        again.append(clone)
-    shift = {i: i if i < at else i + len(core) for i in range(-1, len(block.backward))}
-    backward = [replace(n, deps=[shift[d] for d in n.deps]) for n in block.backward]
-    backward[at].deps.append(at + len(core) - 1)
-    for weight in block.weights:
-        weight.grad_node = shift[weight.grad_node]
-    return replace(
-        block,
-        forward=forward,
-        backward=[*backward[:at], *again, *backward[at:]],
-        backward_end=shift[block.backward_end],
-    )
-
-
-def _gradient(block: Block, at: int) -> list[int]:
-    """What the core's backward waits for, so that recompute starts no earlier."""
-    return block.backward[at].deps
-
-
-def _inner(block: Block, core: list[int]) -> dict[int, int]:
-    """Bytes that only the core's own backward needs: its scores."""
-    return {i: block.forward[i].inner for i in core if block.forward[i].inner}
-
-
 FAMILIES: dict[type, Callable[..., families.FamilyBlocks]] = {
     Vision: families.vision,
     Diffusion: families.diffusion,
@@ -211,9 +120,9 @@ class Stack:
             tape = Tape(name, settings, self.formats.get(name))
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
-            block = overlapped(block) if self.settings.tp_overlap else block
-            keeps = self.recompute != "none" and name in self.rows and self.settings.training
-            self.blocks[name] = recomputed(block, self.recompute) if keeps else block
+            if self.recompute != "none" and name in self.rows and self.settings.training:
+                block = recomputed(block, self.recompute)
+            self.blocks[name] = overlapped(block) if self.settings.tp_overlap else block
         return self.blocks[name]
 
 
@@ -235,6 +144,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         grad_dtype=step.grad_dtype,
         touched=touched,
         tp_overlap=plan.tp_overlap,
+        reorders_tokens=plan.sequence_dim == "second" and not plan.tp_overlap,
         folds_experts=plan.folds_experts,
         cache_dtype=step.cache_dtype,
     )

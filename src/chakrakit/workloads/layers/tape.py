@@ -47,6 +47,8 @@ class BlockNode:
     saved: list[int] = field(default_factory=list)
     alloc: int = 0
     free: int = 0
+    keeps: list[tuple[int, int]] = field(default_factory=list)
+    """Tensors of `alloc`: the places in the forward list that made them, or INPUT, and their bytes."""
     stays: int = 0
     """Bytes of gathered parameters that a pipeline keeps for all micro-batches: the part of `alloc`, or less
     than 0 the part of `free`."""
@@ -77,6 +79,7 @@ class BlockNode:
             "saved": [],
             "alloc": 0,
             "free": 0,
+            "keeps": [],
             "stays": 0,
             "inner": 0,
         }
@@ -138,6 +141,8 @@ class Settings:
     touched: float = 1.0
     """Part of the experts that the tokens at hand need, whose weights are read."""
     tp_overlap: bool = False
+    reorders_tokens: bool = False
+    """Whether a kernel brings what tp gathers, and what it is to scatter, into order."""
     folds_experts: bool = False
     """Whether expert parallelism takes in the ranks of tp, which then cut no expert."""
     exchange: Exchange | None = None
@@ -250,7 +255,9 @@ class Tape:
             if id(stored) not in self._saved:
                 self._saved[id(stored)] = stored
                 width = element_bytes(dtype or stored.dtype)
-                total += ceil(stored.elements(self.degrees) * width)
+                size = ceil(stored.elements(self.degrees) * width)
+                self.forward[node].keeps.append((stored.node, size))
+                total += size
         self.forward[node].alloc += total
         return total
 
@@ -279,14 +286,28 @@ class Tape:
                 name or self.name, last.kind, last.axis, last.size, last.out_size
             )
             node.dtype, node.routed, node.deps = have.dtype, routed, [place]
-            self.forward.append(node)
-            place = len(self.forward) - 1
+            place = self._in_order(self.forward, node, last, have.dtype)
         gathered = last is not None and last.kind is CollectiveType.ALL_GATHER and last.axis == "tp"
         dims = tuple(Dim(h.size, w.axes) for h, w in zip(have.dims, want.dims, strict=True))
         after = Tensor(
             dims, have.dtype, want.partial, place, have if gathered else None, have.needs_grad
         )
         return self.record(after, lambda grad: [(have, grad)], passes=True)
+
+    def _in_order(self, nodes: list[BlockNode], node: BlockNode, move: Move, dtype: str) -> int:
+        """Adds a collective and, where tokens do not lie as it needs or leaves them, a copy of all."""
+        kinds = (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
+        copied = self.settings.reorders_tokens and move.axis == "tp" and move.kind in kinds
+        copy = BlockNode(
+            f"{node.name}.order", "vector", bytes=2 * max(move.size, move.out_size), dtype=dtype
+        )
+        pair = (node, copy) if move.kind is CollectiveType.ALL_GATHER else (copy, node)
+        deps = node.deps
+        for each in pair if copied else (node,):
+            each.deps = deps
+            nodes.append(each)
+            deps = [len(nodes) - 1]
+        return deps[0]
 
     def _moves(self, have: Tensor, want: Tensor) -> Iterator[Move]:
         exchange = self.settings.exchange
@@ -377,8 +398,7 @@ class Tape:
             )
             node.dtype, node.deps = grad.dtype, places
             node.routed = self._is_routed(places)
-            self.backward.append(node)
-            places = [len(self.backward) - 1]
+            places = [self._in_order(self.backward, node, move, grad.dtype)]
         return self._joined(goal, places)
 
     def _is_routed(self, places: Sequence[int]) -> bool:

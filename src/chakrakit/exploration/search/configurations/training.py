@@ -32,6 +32,7 @@ _TITAN_SCHEDULES = {
     "zb-v": "ZBVZeroBubble",
     "dualpipe": "DualPipeV",
 }
+_TITAN_CHECKPOINTS = {"needed": "full", "operators": "selective"}
 
 
 def torchtitan(workload: Workload) -> Configuration:
@@ -45,6 +46,10 @@ def torchtitan(workload: Workload) -> Configuration:
         missing.append(f"{plan.data}: torchtitan shards parameters too (fsdp)")
     if plan.context == "ulysses":
         missing.append("context parallelism by exchanging heads: torchtitan passes keys around")
+    if plan.recompute == "selective":
+        missing.append(
+            "recomputation of attention alone: torchtitan's selective mode is `operators`"
+        )
     parameters = element_type("bf16" if step.dtype == "bf16" else "fp32")  # all that torchtitan has
     sections: dict[str, dict[str, Any]] = {
         "training": {
@@ -64,7 +69,7 @@ def torchtitan(workload: Workload) -> Configuration:
             "context_parallel_degree": plan.cp,
             "expert_parallel_degree": plan.ep,
         },
-        "activation_checkpoint": {"mode": plan.recompute},
+        "activation_checkpoint": {"mode": _TITAN_CHECKPOINTS.get(plan.recompute, plan.recompute)},
     }
     return Configuration("torchtitan.toml", _toml(sections), tuple(missing))
 
@@ -107,7 +112,7 @@ def megatron_arguments(workload: Workload) -> dict[str, Any]:
 
 
 def _recompute(mode: str) -> dict[str, Any]:
-    if mode == "full":
+    if mode in ("full", "needed"):
         return {
             "recompute_granularity": "full",
             "recompute_method": "uniform",
@@ -135,6 +140,8 @@ def _megatron_missing(workload: Workload) -> tuple[str, ...]:
         missing.append(f"{plan.data}: the distributed optimizer shards its own state alone")
     if plan.schedule not in ("1f1b", "interleaved"):
         missing.append(f"schedule {plan.schedule}: Megatron runs 1f1b, or interleaved with chunks")
+    if plan.recompute == "operators":
+        missing.append("recomputation by operators: Megatron names modules (recompute_modules)")
     return tuple(missing)
 
 
@@ -205,7 +212,7 @@ def accelerate(workload: Workload) -> Configuration:
             "fsdp_version": 2,
             "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "fsdp_reshard_after_forward": plan.data == "fsdp" and plan.reshard != "never",
-            "fsdp_activation_checkpointing": plan.recompute == "full",
+            "fsdp_activation_checkpointing": plan.recompute in ("full", "needed"),
             "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         }
     degrees = {
