@@ -15,8 +15,11 @@ from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 
 PEAKS = {"v4": 275e12, "v5e": 197e12, "v5p": 459e12}
 """FLOP/s that the tables' MFU are shares of."""
-DCN = {"v4": "12.5 Gb/s", "v5e": "25 Gb/s", "v5p": "25 Gb/s"}
-"""A chip's part of the network between slices."""
+TORUS = {"v4": "400 Gb/s", "v5e": "400 Gb/s", "v5p": "800 Gb/s"}
+"""A link of the presets."""
+BETWEEN_SLICES = {"v4": "50 Gb/s", "v5e": "25 Gb/s", "v5p": "50 Gb/s"}
+"""A chip's part of the data-centre network: Cloud TPU's documentation has 6.4 Tb/s for 256 v5e and 50 Gb/s
+for a v5p; a v4 is taken to have as much. Its latency is assumed."""
 CUBES = {
     64: [4, 4, 4],
     128: [4, 4, 8],
@@ -82,12 +85,10 @@ def machine(row: dict[str, str]) -> Machine:
     """Slices of the preset's chips, joined by the data-centre network where there are several."""
     name, slices = chip(row), int(row["slices"])
     chips = int(row["gpus"]) // slices
-    torus = {"v4": 400, "v5e": 400, "v5p": 800}[name]
     dims = [16, 16] if name == "v5e" else CUBES[chips]
-    network = [{"topology": "torus", "dims": dims, "bandwidth": f"{torus} Gb/s", "latency": "500 ns"}]
-    if slices > 1:
-        outer = {"topology": "switch", "size": slices, "bandwidth": DCN[name], "latency": "20 us"}
-        network.append(outer)
+    inner = {"topology": "torus", "dims": dims, "bandwidth": TORUS[name], "latency": "500 ns"}
+    outer = {"topology": "switch", "size": slices, "latency": "20 us"}
+    network = [inner, *[outer | {"bandwidth": BETWEEN_SLICES[name]}] * (slices > 1)]
     return parse_machine({"base": f"tpu-{name}", "network": network}, "slices")
 
 

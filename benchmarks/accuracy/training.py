@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+import maxtext
 import msgspec
 import numpy as np
 from claim import each, kept, machine_of, need, percent, table
@@ -139,6 +140,8 @@ class TrainingRow:
 
     @property
     def published(self) -> float:
+        if maxtext.is_maxtext(self.row):
+            return maxtext.tokens_per_second(self.row)
         return float(self.row["tokens_per_s_per_gpu"])
 
     @property
@@ -150,10 +153,14 @@ class TrainingRow:
         return not has_experts(self.row)
 
     def workload(self) -> Workload:
+        if maxtext.is_maxtext(self.row):
+            return maxtext.workload(self.row)
         mpt = self.row["model"] in MPT | MPT_LARGER
         return _foundry(self.row) if mpt else _planned(self.row)
 
     def machine(self) -> Machine:
+        if maxtext.is_maxtext(self.row):
+            return maxtext.machine(self.row)
         preset = PRESETS.get(self.row["system"])
         if preset is None:
             nodes = -(-self.gpus // 8)
@@ -205,13 +212,22 @@ def training_rows(data: Path) -> tuple[TrainingRow, ...]:
         for row in csv.DictReader(file):
             key = tuple(v or UNSTATED.get(n, "") for n, v in row.items() if n not in RESULTS)
             old = newest.get(key)
-            if row["tokens_per_s_per_gpu"] and (old is None or row["release"] > old["release"]):
+            if _is_known(row) and (old is None or row["release"] > old["release"]):
                 newest[key] = row
     return tuple(
-        TrainingRow(row, _framework(row), zlib.crc32("/".join(key).encode()) % 2 == 0)
-        for key, row in newest.items()
-        if row["task"] == "pretrain" and row["model"] in MPT | MPT_LARGER | MODELS
+        TrainingRow(row, _framework(row), _is_fitted(row, key)) for key, row in newest.items()
     )
+
+
+def _is_known(row: dict[str, str]) -> bool:
+    """Whether there is a model for a row, and a figure of pretraining."""
+    known = row["tokens_per_s_per_gpu"] and row["model"] in MPT | MPT_LARGER | MODELS
+    return row["task"] == "pretrain" and bool(known or maxtext.is_maxtext(row))
+
+
+def _is_fitted(row: dict[str, str], key: tuple[str, ...]) -> bool:
+    """Nothing is fitted on TPUs."""
+    return zlib.crc32("/".join(key).encode()) % 2 == 0 and not maxtext.is_maxtext(row)
 
 
 def _not_described(data: Path) -> dict[str, int]:
@@ -219,18 +235,19 @@ def _not_described(data: Path) -> dict[str, int]:
     keys: dict[str, set[tuple[str, ...]]] = {}
     with need(data, "training", "throughput.csv").open() as file:
         for row in csv.DictReader(file):
-            known = row["model"] in MPT | MPT_LARGER | MODELS
-            if row["task"] == "pretrain" and known and row["tokens_per_s_per_gpu"]:
+            if _is_known(row):
                 continue
+            known = row["model"] in MPT | MPT_LARGER | MODELS
             reason = row["model"].split("_")[0] if row["task"] == "pretrain" else "fine-tuning"
             reason = "no tokens per second" if known and row["task"] == "pretrain" else reason
-            reason = "TPU, maxtext" if "maxtext" in row["source"] else reason
             key = tuple(v or UNSTATED.get(n, "") for n, v in row.items() if n not in RESULTS)
             keys.setdefault(reason, set()).add(key)
     return {reason: len(rows) for reason, rows in keys.items()}
 
 
 def _framework(row: dict[str, str]) -> str:
+    if maxtext.is_maxtext(row):
+        return "maxtext"
     names = {"NVIDIA": "megatron", "mosaic": "llm-foundry", "pytorc": "torchtitan"}
     name = names[row["source"][:6]]
     if name == "torchtitan":
@@ -357,6 +374,7 @@ _GROUPS = {
     "Megatron-Bridge, dense, H100": lambda r: r.dense and r.row["system"] == "DGX-H100",
     "Megatron-Bridge, dense, Blackwell": lambda r: r.dense and "B" in r.row["system"][4:6],
     "torchtitan": lambda r: r.framework.startswith("torchtitan"),
+    "MaxText, TPU": lambda r: r.framework == "maxtext",
     "**all dense**": lambda r: r.dense,
     "fused experts in CUDA graphs": lambda r: not r.dense and r.framework == "megatron",
     "experts in CUDA graphs": lambda r: r.framework == "megatron-unfused",
@@ -379,7 +397,8 @@ def _row(row: TrainingRow, error: float) -> list[str]:
     r = row.row
     degrees = ("tp", "pp", "cp", "vp", "ep")
     plan = " ".join(f"{k}{r[k]}" for k in degrees if r[k] not in ("", "1"))
-    cells = [r["model"], r["system"].split()[0], r["gpus"], r["precision"], r["seq"], plan or "–"]
+    system = r["system"].removeprefix("TPU ").split()[0]
+    cells = [r["model"], system, r["gpus"], r["precision"], r["seq"], plan or "–"]
     return [*cells, r["release"], f"{row.published:,.0f}", percent(error, signed=True)]
 
 
