@@ -165,6 +165,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     expected: MachineCheck | None = None
     """A recording's operators beside what its machine needs for them; None for other runs, and where the
     machine is not known or has no profile."""
+    served_ns: int = 0
+    """How long the steps of an engine took as served that the run shows as operators; 0 for other runs."""
     campaign: dict[str, float] = {}
     """Hours of a campaign's history by what the job did, longest first; empty for other runs."""
     incidents: list[ShownIncident] = []
@@ -365,6 +367,7 @@ def _assembled(
         bound=bound.name,
         bound_saves=bound.saves,
         explained=bound.explained,
+        served_ns=_served_ns(run),
         campaign=_hours(operators, length) if run.card.tool == CAMPAIGN else {},
         incidents=incidents_of(run.counters),
         actors=run.actors,
@@ -548,6 +551,13 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
     if source := run.card.settings.get("step_times"):
         notes.append(f"{STEP_TIMES}{source}")
     return [*notes, *_undecided(run)]
+
+
+def _served_ns(run: Run) -> int:
+    """What an expanded window of serving took when it was served, by its card; 0 for other runs."""
+    window = run.card.settings.get("expanded")
+    took = window.get("served_ns") if isinstance(window, dict) else 0
+    return took if isinstance(took, int) else 0
 
 
 def _undecided(run: Run) -> list[str]:

@@ -214,8 +214,8 @@ def _step(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "How long does it take?",
             _predicted(a, a.span_ns),
-            f"from first start to last end, {_ranks(a)}.",
-            brief=f", {_ranks(a)}",
+            f"from first start to last end, {_ranks(a)}{_as_served(a)}.",
+            brief=f", {_ranks(a)}{_as_served(a)}",
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
@@ -229,6 +229,13 @@ def _step(a: Analysis) -> Iterator[Answer]:
             f"{_ranks(a)}.{_recorded(a)}",
             brief=f", {f'median of {count - 1:,}{unlike}, ' if count > 2 else ''}{_ranks(a)}",
         )
+
+
+def _as_served(a: Analysis) -> str:
+    """What an engine's steps took when they were served, where the run shows their operators."""
+    if not a.served_ns:
+        return ""
+    return f"; {time_text(a.served_ns)} as served, with what the engine does besides operators"
 
 
 _UNLIKE = 1.25

@@ -18,6 +18,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, PICO, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
+from chakrakit.results import counted
 from chakrakit.serving.calibration import FITTED_TO, Fitted, Region, constants_of
 from chakrakit.serving.cluster import (
     PoolSetup,
@@ -47,13 +48,14 @@ from chakrakit.serving.results import (
 from chakrakit.serving.steps import (
     MeasuredSteps,
     ModelledSteps,
+    ServedOperators,
     StepCost,
     StepOperators,
     read_layers,
     step_operators,
 )
 from chakrakit.simulator.results import simulate
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.sets import PS_PER_NS, Card, Footprint, Run, TraceSet, footprint_of
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model, Step
 from chakrakit.workloads.layers import caches_of
@@ -141,17 +143,18 @@ class ServingSession:
                     "is as it was"
                 )
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        own_all_reduce = (
-            self.engine.name != "transformers"
-        )  # which leaves all-reduce to the library
-        constants = None if self.fitted is None else self.fitted.constants
-        steps = ModelledSteps(
-            operators, self.machine, self.compute, constants, own_all_reduce, clock_share
-        )
-        cost = steps.cost(
+        cost = self._modelled(operators, clock_share).cost(
             whole=self.engine.padding is not None, sorted_sampling=self.engine.sorted_sampling
         )
         return replace(cost, about=self._rung(cost.about))
+
+    def _modelled(self, operators: StepOperators, clock_share: float) -> ModelledSteps:
+        """Step times of the operators; all engines but transformers have an all-reduce of their own."""
+        constants = None if self.fitted is None else self.fitted.constants
+        own_all_reduce = self.engine.name != "transformers"
+        return ModelledSteps(
+            operators, self.machine, self.compute, constants, own_all_reduce, clock_share
+        )
 
     @cached_property
     def fitted(self) -> Fitted | None:
@@ -369,6 +372,11 @@ class ServingSession:
 
     def expanded(self, served: ServedRun) -> TraceSet:
         """The recorded window as traces with the operators of every engine."""
+        if self.quantization == "fp4":
+            raise ConfigError(
+                "--expand: operators with the weights of --quantization fp4 are not written; use fp8, or a "
+                "model whose files have weights of four bits"
+            )
         plans = []
         for pool, tp in zip(served.setup.pools, self._tps, strict=True):
             plan = self.layout.plan(tp, self.model)
@@ -376,6 +384,24 @@ class ServingSession:
                 raise ConfigError("--expand: ranks that step together are not expanded; use --dp 1")
             plans += [plan] * pool.engines
         return expanded(served, plans, self.model, self.step)
+
+    def simulated(self, served: ServedRun) -> Run:
+        """The recorded window on the machine, each operator with the time of the steps that were served.
+
+        Of measured layers and of padded steps no operator's time is known: theirs are the data sheet's.
+        """
+        computed = self.layers is None and self.engine.padding is None
+        work = self._operator_times() if computed else "roofline"
+        return simulate(self.expanded(served), self.machine, compute=work).run()
+
+    def _operator_times(self) -> ServedOperators:
+        """The times of operators in the steps of all engines, which have one clock."""
+        pools = self.setup.pools
+        shares = {self.clock_share(pool.role) for pool in pools}
+        if len(shares) > 1:
+            raise ConfigError("--expand: phases with clocks of their own are not expanded together")
+        steps = self._modelled(self.operators(self._tps[0]), shares.pop())
+        return ServedOperators(steps, pools[0].cost.about)
 
     @property
     def _tps(self) -> tuple[int, ...]:
@@ -609,21 +635,33 @@ def serve_model(
     return served.result()
 
 
-def _expanded_settings(
-    settings: dict[str, Any], serving: ServingSession, served: ServedRun
-) -> dict[str, Any]:
-    """What a card says of an expanded window: its engines and what they did, not a step of a workload."""
-    pieces = served.outcome.pieces
+def _expanded_card(run: Run, serving: ServingSession, served: ServedRun) -> Card:
+    """The card of an expanded window: its engines and what they did, not a step of a workload.
+
+    It has no interval: those that `serve` prints are of requests, and no engine's operators were measured.
+    """
+    pieces, steps = served.outcome.pieces, served.outcome.steps
+    numbers = np.unique(pieces["step"])
     own = serving.card()["settings"]
-    return {
-        **{name: value for name, value in settings.items() if name != "step"},
+    footprint = footprint_of(run.card) or Footprint()
+    computed = serving.layers is None and serving.engine.padding is None
+    rung = {"rung": own["step_times"]} if computed else {}
+    unknown = dict.fromkeys(("interval_ns", "compute_error", "extrapolated_share"))
+    plain = msgspec.structs.replace(
+        footprint, interval_groups={}, interval_operations={}, interval_step="", **unknown, **rung
+    )
+    settings = {
+        **{name: value for name, value in run.card.settings.items() if name != "step"},
         **{name: own[name] for name in ("engine", "layout", "router", "seed")},
+        **rung,
         "requests": len(np.unique(pieces["request"])),
         "expanded": {
-            "steps": len(np.unique(pieces["step"])),
+            "steps": len(numbers),
             "tokens": int(pieces["tokens"].sum()),
+            "served_ns": int((steps["end"] - steps["start"])[numbers].sum()) // PS_PER_NS,
         },
     }
+    return plain.put(run.card.replace(settings=settings))
 
 
 def _write_expanded(
@@ -639,7 +677,23 @@ def _write_expanded(
             first + 0.8 * PICO,
         )  # whole picoseconds: this one, not the next
     served = serving.served(level, window=window)
-    run = simulate(serving.expanded(served), serving.machine, compute="roofline").run()
-    card = run.card.replace(settings=_expanded_settings(run.card.settings, serving, served))
+    run = serving.simulated(served)
+    card = _expanded_card(run, serving, served)
     write_with_requests(run.with_card(card), output, served.requests_table())
-    return served.result()
+    done = served.result()
+    done.notes.append(_beside_operators(run, serving, card.settings["expanded"]))
+    return done
+
+
+def _beside_operators(run: Run, serving: ServingSession, window: Mapping[str, int]) -> str:
+    """How long the window takes as operators and took when it was served, and what makes the difference."""
+    steps = counted(window["steps"], "step")
+    took, takes = (f"{ns / 1e6:,.2f} ms" for ns in (window["served_ns"], run.makespan_ns))
+    if serving.layers is not None or serving.engine.padding is not None:
+        whose = "these are timed by the data sheet, as measured layers and padded steps are not made of them"
+    else:
+        whose = (
+            "each takes the same in both; served steps have the engine's own time, its own all-reduce and "
+            "padding to graphs besides"
+        )
+    return f"{steps} took {took} as served and {takes} as operators: {whose}"

@@ -63,6 +63,57 @@ def test_one_step_takes_what_the_engine_said(tmp_path: Path) -> None:
     assert simulated.summary.makespan_ns * 1e3 == pytest.approx(total, rel=2e-2)
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("llama-3.1-8b", {}),
+        ("llama-3.1-8b", {"compute": "h100"}),
+        ("llama-3.1-8b", {"clock": (1200.0,)}),
+        ("qwen3-30b-a3b", {}),
+    ],
+)
+def test_operators_take_what_they_took_as_served(model: str, options: dict[str, Any]) -> None:
+    """By fitted constants, a profile or a lower clock: what is left is the engine's own time alone."""
+    engine = "vllm{cudagraph_capture_sizes=[]}"
+    serving = serving_of(model, "dgx-h100", STREAM, engine, **options)
+    served = serving.served(window=(0.0, 1e6), record_steps=True)
+    steps = served.outcome.steps
+    took = (steps["end"] - steps["start"]) * 1e-9
+    own = serving.options.serial_ms + serving.options.serial_per_request_ms * steps["requests"]
+    bound = steps["prompt_tokens"] > 0  # by the host, which launches their kernels
+    least = np.where(bound, serving.options.prompt_launch_ms, 0.0)
+    run = serving.simulated(served)
+    operators = run.makespan_ns * 1e-6
+    assert operators <= float((took - own).sum()) * 1.005
+    alone = took > least * 1.001
+    assert operators >= float((took - own)[alone].sum()) * 0.995
+
+
+def test_the_run_says_what_its_steps_took_as_served(tmp_path: Path) -> None:
+    """Beside what the operators take, in the result, its card and its analysis; it has no interval."""
+    stream = "closed{concurrency=8,n=8,prompt=512,output=24}"
+    folder = tmp_path / "run"
+    done = ck.serve("llama-3.1-8b", "dgx-h100", stream, expand="step:10", output=folder)
+    analysis = ck.analyze(folder)
+    assert analysis.served_ns * 1e-6 == pytest.approx(done.itl_ms.p50, rel=0.01)
+    own = 0.3435 + 8 * 0.03465
+    assert (analysis.served_ns - analysis.span_ns) * 1e-6 == pytest.approx(own, rel=0.05)
+    assert any("as served and" in note for note in done.notes)
+    assert "fitted to published runs" in ck.info(folder).subject["compute times"]
+    assert analysis.footprint is not None
+    assert analysis.footprint.interval_ns is None
+
+
+def test_what_operators_cannot_show_is_refused(tmp_path: Path) -> None:
+    """Weights of four bits that no file states, and phases with clocks of their own."""
+    options: dict[str, Any] = {"output": tmp_path / "run", "expand": "step:0"}
+    with pytest.raises(ConfigError, match="use fp8"):
+        ck.serve("llama-3.1-8b", "dgx-h100", STREAM, quantization="fp4", **options)
+    clocks = {"prefill": 1980.0, "decode": 1200.0}
+    with pytest.raises(ConfigError, match="clocks of their own"):
+        ck.serve("llama-3.1-8b", "dgx-h100", STREAM, prefill=1, decode=1, clock=clocks, **options)
+
+
 PLAIN = """
 name: plain
 device: {name: d, peak: {bf16: 900 TFLOP/s}, memory: 80 GB, memory_bandwidth: 3000 GB/s}
@@ -169,6 +220,7 @@ def test_the_card_of_an_expanded_step_says_what_was_in_it(tmp_path):
     options = {"output": tmp_path / "run", "expand": "step:0", "replicas": 2}
     ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=1,n=3,prompt=99,output=3}", **options)
     subject = ck.info(tmp_path / "run").subject
-    assert subject["steps"] == "1 step of serving with 99 tokens"
+    assert subject["steps"].startswith("1 step of serving with 99 tokens, ")
+    assert subject["steps"].endswith(" ms as served")
     assert (subject["requests"], subject["plan"]) == ("1", "replicas 2")
     assert "batch" not in subject

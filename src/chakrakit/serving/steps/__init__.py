@@ -2,6 +2,7 @@
 
 from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
 from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
+from chakrakit.serving.steps.expanded import ServedOperators
 from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
@@ -14,6 +15,7 @@ __all__ = [
     "MaskedAttention",
     "MeasuredSteps",
     "ModelledSteps",
+    "ServedOperators",
     "SortedSampling",
     "StepCost",
     "StepOperators",

@@ -345,20 +345,14 @@ class ModelledSteps:
 
     def attention(self) -> core.ServingRoofline:
         """The roofline of attention, with one kernel per layer."""
-        device = self.device
-        shares, least = (
-            (device.compute_efficiency, device.memory_efficiency),
-            device.kernel_overhead,
-        )
-        if self.constants is not None:
-            shares, least = self._attention_shares(self.constants), 0.0
-        bandwidth = device.memory_bandwidth * shares[1]
+        shares, least = self._attention_rates
+        bandwidth = self.device.memory_bandwidth * shares[1]
         works = self.operators.attention
         plain = [w for w in works if w.reach == ALL and not w.bytes_per_sequence]
         others = [w for w in works if w not in plain]
         roofline = self._all_keys(plain, shares[0], bandwidth, least)
         for work in others:
-            n, rate = work.layers, self._pair_rate(work, shares[0])
+            n, rate = work.layers, self._pair_rate(work.dtype, shares[0])
             add_reach(
                 roofline,
                 work.reach,
@@ -371,6 +365,14 @@ class ModelledSteps:
             )
         return roofline
 
+    @property
+    def _attention_rates(self) -> tuple[tuple[float, float], float]:
+        """Shares of rate and bandwidth that attention reaches, and the least seconds of its kernel."""
+        device = self.device
+        if self.constants is not None:
+            return self._attention_shares(self.constants), 0.0
+        return (device.compute_efficiency, device.memory_efficiency), device.kernel_overhead
+
     def _attention_shares(self, constants: Constants) -> tuple[float, float]:
         """Shares of rate and bandwidth that attention reaches, the second by the size of cached numbers."""
         narrow = BYTES.get(self.operators.model_figures.precision.cache, 2) < 2
@@ -380,21 +382,21 @@ class ModelledSteps:
             share * (constants.cache8_efficiency if narrow else 1.0),
         )
 
-    def _pair_rate(self, work: StepAttention, share: float) -> float:
+    def _pair_rate(self, dtype: str, share: float) -> float:
         """FLOP/s of attention: that of a long prompt by the profile, else a share of the device's peak."""
         if self._profile is not None:
             full, slow = self.machine.devices[0], self.device
             return self._attention_rate(self._profile) * (
-                slow.peak_rate(work.dtype) / full.peak_rate(work.dtype)
+                slow.peak_rate(dtype) / full.peak_rate(dtype)
             )
-        return float(self.device.peak_rate(work.dtype) * share)
+        return float(self.device.peak_rate(dtype) * share)
 
     def _all_keys(
         self, works: list[StepAttention], share: float, bandwidth: float, least: float
     ) -> core.ServingRoofline:
         """Layers that meet every earlier key; kinds of them run one after another like one kind."""
         return roofline_attention(
-            sum(w.layers * w.flops_per_pair / self._pair_rate(w, share) for w in works),
+            sum(w.layers * w.flops_per_pair / self._pair_rate(w.dtype, share) for w in works),
             sum(w.layers * w.bytes_per_token for w in works) / bandwidth,
             sum(w.layers * w.bytes_per_context for w in works) / bandwidth,
             sum(w.layers for w in works) * least,
@@ -436,15 +438,26 @@ class ModelledSteps:
             o.flops.at(tokens, sampled, experts_met),
             o.bytes.at(tokens, sampled, experts_met),
         )
+        return self.kernel_seconds(o, flops, moved, o.rows.at(tokens, sampled, experts_met))
+
+    def kernel_seconds(self, o: StepOperator, flops: F64, moved: F64, rows: F64) -> F64:
+        """Seconds of an operator that is no collective, for each of these FLOPs, bytes and rows."""
         if self.constants is not None:
             return self._reached(self.constants, o, flops, moved)
         if self._profile is None:
-            return roofline_seconds(
-                flops, moved, np.full(len(tokens), o.dtype, object), self.device
-            )
-        rows = o.rows.at(tokens, sampled, experts_met)
+            return roofline_seconds(flops, moved, np.full(len(flops), o.dtype, object), self.device)
         each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
         return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
+
+    def mixing_seconds(self, flops: F64, moved: F64, dtype: str) -> F64:
+        """Seconds of attention, or of a recurrence, in one layer for each of these FLOPs and bytes."""
+        (compute, memory), least = self._attention_rates
+        bandwidth = self.device.memory_bandwidth * memory
+        seconds = np.maximum(flops / self._pair_rate(dtype, compute), moved / bandwidth)
+        if self.constants is None:
+            return np.maximum(seconds, least)
+        overhead = self.constants.attention_overhead_us * 1e-6 * self._latency
+        return np.asarray(seconds + overhead, np.float64)
 
     def _reached(self, c: Constants, o: StepOperator, flops: F64, moved: F64) -> F64:
         """Seconds of a kernel at the shares of the device's rates that the engine reaches."""

@@ -38,7 +38,8 @@ from chakrakit.workloads.layers import (
 
 T = TypeVar("T")
 
-_ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
+PRODUCT_SHAPES = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
+"""The operands of a product: how many there are, where they are grouped, and their sizes."""
 
 
 class RecordingPoint(NamedTuple):
@@ -319,7 +320,7 @@ def _operator(
     nodes: list[BlockNode], count: int, places: tuple[RecordingPoint, ...]
 ) -> StepOperator:
     base = nodes[0]
-    shape = _ROWS.fullmatch(base.shapes)
+    shape = PRODUCT_SHAPES.fullmatch(base.shapes)
     rows = [_rows(node) for node in nodes]
     return StepOperator(
         name=base.name,
@@ -339,7 +340,7 @@ def _operator(
 
 
 def _rows(node: BlockNode) -> float:
-    shape = _ROWS.fullmatch(node.shapes)
+    shape = PRODUCT_SHAPES.fullmatch(node.shapes)
     return float(int(shape[1] or 1) * int(shape[2])) if shape else 0.0
 
 

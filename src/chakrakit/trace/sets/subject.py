@@ -60,7 +60,10 @@ def _batch(step: Mapping[str, Any]) -> str:
 def _served_steps(expanded: Mapping[str, Any]) -> str:
     """Of a served stream, the steps that were written as operators."""
     steps, tokens = _whole(expanded.get("steps")), _whole(expanded.get("tokens"))
-    return f"{counted(steps, 'step')} of serving with {counted(tokens, 'token')}" if steps else ""
+    took = _whole(expanded.get("served_ns"))
+    as_served = f", {took / 1e6:,.2f} ms as served" if took else ""
+    made = f"{counted(steps, 'step')} of serving with {counted(tokens, 'token')}"
+    return f"{made}{as_served}" if steps else ""
 
 
 def _precision(model: Mapping[str, Any], step: Mapping[str, Any]) -> str:
