@@ -213,3 +213,21 @@ def test_a_source_from_a_file_closes_the_loop(tmp_path: Path) -> None:
     assert data(*words, f"{tmp_path}/loop.py:Turns")["finished"] == 4
     with pytest.raises(ConfigError, match=r"--requests .* has no class Loops"):
         ck.serve(cluster=written(tmp_path, text), requests=f"{tmp_path}/loop.py:Loops")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "sglang"}, "--engine: not with a cluster"),
+        ({"engine": "vllm{max_num_seqs=2}"}, "--engine: not with a cluster"),
+        ({"router": "turn"}, "says router"),
+    ],
+)
+def test_options_that_a_file_answers_for_itself_are_refused(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    """Also one that asks for what is usual: the file may say otherwise."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text("engines: [{model: llama-3.1-8b, machine: dgx-h100}]\nrouter: least\n")
+    with pytest.raises(ConfigError, match=message):
+        ck.serve(requests="poisson{rate=4,n=5}", cluster=file, **options)

@@ -63,10 +63,11 @@ class ServeOptions(TypedDict, total=False):
     prefill_tp: Annotated[int, LaidOut("Tensor-parallel ranks of an engine for prompts.", 0)]
     decode_tp: Annotated[int, LaidOut("Tensor-parallel ranks of an engine for outputs.", 0)]
     router: Annotated[
-        Literal["turn", "least", "prefix"],
+        Literal["turn", "least", "prefix"] | None,
         LaidOut(
-            "Engines in turn, the least loaded, or the one that has the longest prefix in its cache.",
-            "turn",
+            "Engines in turn (unless given), the least loaded, or the one that has the longest prefix in its "
+            "cache.",
+            None,
         ),
     ]
     policy: Annotated[
@@ -184,12 +185,12 @@ def serve(
         ),
     ] = None,
     engine: Annotated[
-        str | EngineOptions,
+        str | EngineOptions | None,
         Option(
-            "vllm, sglang, trtllm or transformers, with options as that engine names them.",
+            "vllm (unless given), sglang, trtllm or transformers, with options as that engine names them.",
             metavar="NAME{OPTION=VALUE}",
         ),
-    ] = "vllm",
+    ] = None,
     **options: Unpack[ServeOptions],
 ) -> ServeResult:
     """Serve a stream of requests with a model on a machine that need not exist.
@@ -215,7 +216,8 @@ def serve(
     if machine is None:
         return result  # nobody has measured such a cluster
     place = machine if isinstance(machine, str) else machine.name
-    return with_intervals(result, place, engine if isinstance(engine, str) else engine.name)
+    name = "vllm" if engine is None else engine if isinstance(engine, str) else engine.name
+    return with_intervals(result, place, name)
 
 
 @command_of(serve)

@@ -27,7 +27,7 @@ def serve(
     model: str | Model | None = None,
     machine: str | Machine | None = None,
     requests: str | RequestStream | Source | None = None,
-    engine: str | EngineOptions = "vllm",
+    engine: str | EngineOptions | None = None,
     *,
     engines: Sequence[EngineSpec] = (),
     service: Service | None = None,
@@ -41,7 +41,13 @@ def serve(
         return serve(model, machine, requests, engine, **described)
     if requests is None:
         raise ConfigError("--requests: give a file, a process, a stream or a source")
+    if settings.get("router") is None:
+        settings.pop("router", None)
     if engines or service is not None:
+        if engine is not None:
+            raise ConfigError(
+                "--engine: not with a cluster, engines or a service: each engine says its own, as `options`"
+            )
         if model is not None or machine is not None or (engines and service is not None):
             raise ConfigError("give one of: a model and a machine, engines, or a service")
         name = "engines" if engines else "service"
@@ -51,14 +57,13 @@ def serve(
         raise ConfigError(
             "--model and --machine: give both, or a --cluster; in Python, or `engines` or a `service`"
         )
-    return serve_model(model, machine, requests, engine, **settings)
+    return serve_model(model, machine, requests, engine or "vllm", **settings)
 
 
 def _described(cluster: str | os.PathLike[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with what a file says of the cluster; what both say is an error."""
     described = read_cluster(cluster)
-    usual = {"router": "turn"}
-    both = [n for n in described if settings.get(n) not in (None, (), [], usual.get(n))]
+    both = [n for n in described if settings.get(n) not in (None, (), [])]
     if both:
         raise ConfigError(
             f"{os.fspath(cluster)} says {', '.join(both)}; do not ask for them as well"

@@ -54,11 +54,11 @@ class ServedOperators:
             assert operator is not None, texts[name]  # both come from one description of the model
             height, inner, outer = products.sizes[product]
             operator = replace(operator, inner=inner, outer=outer)
-            same, place = np.unique(
-                np.stack([flops[rows], moved[rows]]), axis=1, return_inverse=True
-            )
+            work = np.stack([flops[rows], moved[rows]])
+            same, place = np.unique(work, axis=1, return_inverse=True)
             heights = np.full(same.shape[1], float(height))
-            seconds[rows] = self.steps.kernel_seconds(operator, *same, heights)[place.reshape(-1)]
+            alone = self.steps.kernel_seconds(operator, same[0], same[1], heights)
+            seconds[rows] = alone[place.reshape(-1)]
         ps = each_picoseconds(seconds, lambda row: f"operator {trace[row].name!r}")
         # Steps are served at the clock that was asked for: no limit of power stretches them once more.
         source = np.where(works, CostSource.MEASURED, CostSource.NONE).astype(np.int8)
