@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.serving.cache_pair import CachePair
 from chakrakit.serving.cluster import PoolSetup, Setup, run
-from chakrakit.serving.engine import EngineOptions, batch_limits
+from chakrakit.serving.engine import MOST_COUNT, EngineOptions, batch_limits
 from chakrakit.serving.fleet import EngineSpec, Fleet
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import Codec, MoveLinks
@@ -26,6 +26,7 @@ from chakrakit.serving.steadiness import (
 )
 
 __all__ = [
+    "MOST_COUNT",
     "STREAM_CHANGES",
     "CachePair",
     "Capacity",

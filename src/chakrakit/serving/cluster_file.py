@@ -25,6 +25,7 @@ import msgspec
 
 from chakrakit.configuration import Document, place_in, read_document, with_choices
 from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.machines.device import MOST_SECONDS
 from chakrakit.operators import WorkingType
 from chakrakit.serving.cluster import Role, Router
 from chakrakit.serving.fleet import EngineSpec
@@ -105,6 +106,13 @@ class ServiceEntry(_Entry, frozen=True, kw_only=True):
         if bool(self.model and self.machine) == (self.seconds is not None):
             raise ConfigError("a service has `seconds`, or a `model` and a `machine`")
         if self.seconds is not None:
+            times = [self.seconds, self.per_item]
+            times += [t for kind in self.kinds.values() for t in (kind.seconds, kind.per_item)]
+            for time in times:
+                if not 0 <= time <= MOST_SECONDS:
+                    raise ConfigError(
+                        f"a service's time is {time:g} s; give 0 to {MOST_SECONDS:,} s"
+                    )
             return Service(self.step_seconds(), name=self.name, **fields)
         fields |= {"compute": self.compute, "dtype": self.dtype}
         return Service.of_model(self.model, self.machine, **fields)

@@ -9,6 +9,8 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines import ChangeOverTime, read_schedule
 from chakrakit.machines.fabric import Schedule
 
+_LEAST_GBPS = 1e-6
+
 
 @dataclass(frozen=True)
 class Codec:
@@ -22,6 +24,8 @@ class Codec:
     def __post_init__(self) -> None:
         if not (self.ratio > 0 and self.encode_gbps > 0 and self.decode_gbps > 0):
             raise ConfigError(f"codec {self.name}: give a ratio and rates above 0")
+        if min(self.encode_gbps, self.decode_gbps) < _LEAST_GBPS:
+            raise ConfigError(f"codec {self.name}: give rates of {_LEAST_GBPS:g} GB/s or more")
 
     def terms(self, bytes_per_token: float) -> CodecTerms:
         """What it costs for each token of a cache."""

@@ -24,7 +24,7 @@ from fuzz.formats.descriptions import (
     WORKLOAD,
     nccl_log,
 )
-from fuzz.formats.serving import SERVICE
+from fuzz.formats.serving import CLUSTER, SERVICE
 from fuzz.formats.traces import traces
 from support.foreign_files import infragraph
 
@@ -92,6 +92,13 @@ _FIVE = {"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [0]}
 _SERVE = "serve --model gpt3-125m --machine dgx-h100 --compute roofline --requests {in}/requests"
 _CONFIG = "generate --model {in}/config.json --seq 16 --dry-run"
 _SIMULATE = "simulate {in}/w --machine {in}/m.yaml"
+_SEARCH = "search --serve --model gpt3-125m --machine dgx-h100 --requests poisson{rate=4,prompt=12,output=3,n=3} --slo ttft=500"
+_EXPERTS = """\
+model: {base: deepseek-v3, layers: 2, hidden: 256, ffn: 512, heads: 4, vocab: 1000, experts: 8, top_k: 2,
+  expert_ffn: 64, expert_groups: 4, top_groups: 2, dense_layers: 1}
+plan: {dp: 4, ep: 4, schedule: 1f1b, exchange: once, exchange_node: 2, exchange_overlap: true}
+step: {kind: train, seq: 64, global_batch: 16, micro_batch: 1, imbalance: 0.5}
+"""
 DESCRIPTIONS = [
     Attack("network YAML of 100,000 brackets", text("m.yaml", "[" * 100_000), "machines {in}/m.yaml", "deep|nested|levels"),
     Attack("a study of nested aliases", text("s.yaml", _aliases("name: x\n")), "sweep {in}/s.yaml -o {out}", "alias|large|bigger|entries"),
@@ -150,6 +157,17 @@ DESCRIPTIONS = [
     Attack("latent attention whose heads have no width", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --kv-lora 64", "need nope_dim or rope_dim"),
     Attack("1e308 GiB of memory", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --memory-gib 1e308", "memory-gib is 1e.308"),
     Attack("a rank that is slow from step -1 on", text("x", "x"), "simulate {in}/w --machine dgx-h100 --straggler 0=1.5@-1", "no step -1"),
+    Attack("a search for 2^63 devices that serve", text("x", "x"), f"{_SEARCH} --gpus {2**63}", "1,048,576 is the most"),
+    Attack("a search for 2^31 devices that serve", text("x", "x"), f"{_SEARCH} --gpus {2**31}", "1,048,576 is the most"),
+    Attack("a search among steps of no tokens", text("x", "x"), f"{_SEARCH} --gpus 2 --batch-tokens 0", "batch-tokens 0: give 1 to"),
+    Attack("a search for requests served at once", text("x", "x"), f"{_SEARCH.replace('ttft=500', 'ttft=0')} --gpus 2", "a service level above 0"),
+    Attack("a search for requests that may take 1e308 ms", text("x", "x"), f"{_SEARCH.replace('ttft=500', 'ttft=1e308')} --gpus 2", "give milliseconds"),
+    Attack("a codec of 1e-320 GB/s", text("c.yaml", CLUSTER.replace("encode_gbps: 100", "encode_gbps: 1.0e-320")), "serve --cluster {in}/c.yaml --requests closed{n=2,prompt=100,output=3}", "rates of 1e-06 GB/s or more"),
+    Attack("a kind of items that takes nan", text("s.yaml", SERVICE.replace("{seconds: 0.004, per_item: 0.001}", "{seconds: .nan}")), "serve --cluster {in}/s.yaml --requests closed{n=2,prompt=100,output=3}", "a service's time is nan s"),
+    Attack("experts that no token goes to", text("w.yaml", _EXPERTS.replace("top_k: 2", "top_k: 0")), "generate {in}/w.yaml --dry-run", "top_k is 0"),
+    Attack("experts as uneven as a float can say", text("w.yaml", _EXPERTS.replace("imbalance: 0.5", "imbalance: 1.0e+6")), "generate {in}/w.yaml --dry-run", "per step", 0),
+    Attack("experts as even as a float can say", text("w.yaml", _EXPERTS.replace("imbalance: 0.5", "imbalance: 1.0e-320")), "generate {in}/w.yaml --dry-run", "imbalance is"),
+    Attack("keys that cost infinitely many pairs", text("w.yaml", SHARED_WORKLOAD.replace("key_pairs: 100.0", "key_pairs: .inf")), "generate {in}/w.yaml --dry-run", "key_pairs is inf"),
     Attack("2^63 replicas", _requests(_FIVE), f"{_SERVE} --replicas {2**63}", "10,000 of either"),
     Attack("a seed of 400 digits", _requests(_FIVE), f"{_SERVE} --seed {'1' * 400}", "63 bits"),
     Attack("10^11 members", text("x", "x"), "collective all-reduce --machine dgx-h100 --members 0-99999999999 --sizes 1KiB", "100,000,000,000 devices"),

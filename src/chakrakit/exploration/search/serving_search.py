@@ -25,6 +25,7 @@ from chakrakit.parallel import Progress, quiet
 from chakrakit.passes.base import head_and_inside
 from chakrakit.results import Bars, Result
 from chakrakit.serving import (
+    MOST_COUNT,
     EngineLayout,
     ServingSession,
     batch_limits,
@@ -109,6 +110,11 @@ def serving_space(
         if fixed[name] and name not in AXES:
             flag = name.replace("_", "-")
             raise ConfigError(f"--{flag} is not for --serve, which chooses {', '.join(AXES)}")
+    for name in set(AXES) - {"pools"}:
+        for value in fixed.get(name) or ():
+            if not 1 <= value <= MOST_COUNT:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--{flag} {value}: give 1 to {MOST_COUNT:,}")
     wrong = [w for w in fixed.get("pools") or () if w not in ("together", "apart")]
     if wrong:
         raise ConfigError(f"--pools {','.join(wrong)}: give together, apart, or both with a comma")
@@ -330,7 +336,7 @@ def search_serving(
     """
     level = _checked_level(slo, attain)
     counts = _counts(gpus)
-    name = machine_for(machine, max(counts))
+    name = machine_for(machine, counts[-1])
     loaded = load_machine(name)
     base = serving_of(model, loaded, requests, engine, **settings)
     price = loaded.device(0).price_per_hour if price_per_hour is None else price_per_hour
@@ -370,7 +376,7 @@ def search_serving_on(
 ) -> Found:
     """The cheapest way on any of several machines: by price where all have one, else by devices."""
     for machine in machines:
-        load_machine(machine_for(machine, max(_counts(gpus))))  # misspelled, it is refused at once
+        load_machine(machine_for(machine, _counts(gpus)[-1]))  # misspelled, it is refused at once
     found: list[Found] = []
     refused: dict[str, str] = {}
     for machine in machines:
@@ -421,17 +427,19 @@ def _dearer(plan: ServingPlan, best: ServingPlan) -> str:
 
 def _checked_level(slo: str, attain: float) -> ServiceLevel:
     level = ServiceLevel.parse(slo)
-    if (level.ttft, level.tpot, level.e2e) == (None, None, None):
-        raise ConfigError("--serve needs a service level; give --slo ttft=500,tpot=50 or the like")
+    if not any((level.ttft, level.tpot, level.e2e)):
+        raise ConfigError(
+            "--serve needs a service level above 0; give --slo ttft=500,tpot=50 or the like"
+        )
     if not 0 < attain <= 1:
         raise ConfigError(f"--attain {attain}: give a share of the requests, above 0 up to 1")
     return level
 
 
-def _counts(gpus: Sequence[int]) -> list[int]:
+def _counts(gpus: Sequence[int]) -> Sequence[int]:
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 8 or 4,8,16")
-    return sorted(set(gpus)) if len(gpus) > 1 else list(range(1, gpus[0] + 1))
+    return sorted(set(gpus)) if len(gpus) > 1 else range(1, gpus[0] + 1)
 
 
 Tried = tuple[ServingPlan, Candidate]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -14,7 +13,10 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.residuals import served_intervals
 from chakrakit.results import Bars, Result, Spread, milliseconds_text
 from chakrakit.serving.calibration import FITTED_TO
+from chakrakit.trace.timing import HORIZON_NS
 from chakrakit.workloads.generate import ModelFigures
+
+_MOST_MS = HORIZON_NS // 10**6
 
 
 class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,9 +45,9 @@ class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except msgspec.ValidationError as error:
             raise ConfigError(f"--slo {text!r}: {error}") from None
         for name in fields:
-            if (limit := getattr(level, name)) is None or not 0 <= limit < math.inf:
+            if (limit := getattr(level, name)) is None or not 0 <= limit <= _MOST_MS:
                 raise ConfigError(
-                    f"--slo {text!r}: {name} is {limit}; give milliseconds, 0 or more"
+                    f"--slo {text!r}: {name} is {limit}; give milliseconds, 0 to {_MOST_MS:,}"
                 )
         return level
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -51,6 +52,8 @@ _LARGEST = 1 << 40
 """The largest number in a model or step, a trillion; products of a few of them are checked separately."""
 _WIDEST = 8.0
 """Of the logarithms of lengths: one length is then 3,000 times another; recorded ones have 1 to 2."""
+_EVEN = 1e-6
+"""The least imbalance of experts that is not 0: a token in a million."""
 _MOST_OPERATIONS = 1 << 62
 """Operations of one pass must fit a signed 64-bit number, with a factor of two to spare."""
 _POSITIVE = {
@@ -65,6 +68,8 @@ def out_of_bounds(w: Workload) -> Iterator[str]:
     yield from _numbers(w.model)
     if getattr(w.model, "kv_lora", 0):
         yield from _latent(w.model)
+    if getattr(w.model, "experts", 0) and not getattr(w.model, "top_k", 1):
+        yield "top_k is 0; a token goes to 1 or more of the experts"
     for layer in getattr(w.model, "kinds", {}).values():
         if isinstance(layer.mixer, LatentAttention):
             yield from _latent(layer.mixer)
@@ -255,7 +260,7 @@ def _blocks(w: Workload) -> Iterator[str]:
         yield f"context blocks and ep {plan.ep} together are not built; use ep 1, or another context"
     if not 1 <= plan.block <= _LARGEST:
         yield f"block is {plan.block}; it is a number of tokens, 1 or more, and at most {_LARGEST:,}"
-    if not plan.key_pairs >= 0:
+    if not 0 <= plan.key_pairs < math.inf:
         yield f"key_pairs is {plan.key_pairs}; it is a number of query–key pairs, 0 or more"
     for name, value in lists.items():
         if value and (len(value) != plan.cp or not all(0 < n < _LARGEST for n in value)):
@@ -486,8 +491,11 @@ def _step(w: Workload) -> Iterator[str]:
     reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]
     if w.step.lengths.mean and any(not _meets_all(m) for m in reaches):
         yield "lengths of documents are for attention that meets all keys; leave lengths out"
-    if w.step.imbalance < 0:
-        yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
+    if w.step.imbalance and not _EVEN <= w.step.imbalance <= 1 / _EVEN:
+        yield (
+            f"imbalance is {w.step.imbalance:g}; it is a coefficient of variation: 0, or from {_EVEN:g} "
+            f"to {1 / _EVEN:g}"
+        )
     if w.step.imbalance and not getattr(w.model, "experts", 0):
         yield f"imbalance is about experts; {w.model.name} has none"
 

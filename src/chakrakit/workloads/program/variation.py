@@ -101,6 +101,8 @@ def _expert_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I
         for m, number in enumerate(layout.drawn_as()):
             rng = np.random.default_rng((step.seed, 2, group, layer, number))
             drawn = rng.gamma(1 / step.imbalance**2, size=plan.ep)
+            if not drawn.any():  # so uneven that all shares were too small for a float
+                drawn[rng.integers(plan.ep)] = 1.0
             shares[layer, m] = _whole_tokens(drawn, even)[place] / even
     return shares[columns["layer"], np.maximum(columns["micro_batch"], 0)]
 
