@@ -184,8 +184,12 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Libr
         moved = max(moved, away * piece / (library.network.share * (span.port or span.leaving)))
     start = x.flow_us * US + x.copy * flow
     beyond = span.farther if span.nodes > 1 else span.farther_inside
-    wait = max(0.0, max(quick - moved, start) + beyond)
-    return LibraryCost(library.launch_us * US + wait, 0.0, moved)
+    before = max(quick - moved, start)
+    # Where the fit tells the copy and the transfer apart wrongly, bytes still take what their links need.
+    least = (peers if span.nodes == 1 else span.local - 1) * piece / span.link
+    hidden = min(before, max(0.0, least - moved))
+    wait = max(0.0, before - hidden + beyond)
+    return LibraryCost(library.launch_us * US + wait, 0.0, moved + hidden)
 
 
 ONE_BYTE_REDUCTION = 1.04

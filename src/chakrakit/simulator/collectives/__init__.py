@@ -16,7 +16,6 @@ from chakrakit.simulator.collectives.choice import (
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, TransferStep
 from chakrakit.simulator.collectives.group_shape import GroupShape, grid_of, shapes
 from chakrakit.simulator.collectives.pace import (
-    IN_CHUNKS,
     LibraryCall,
     library_call,
     library_steps,
@@ -27,7 +26,6 @@ from chakrakit.simulator.collectives.pace import (
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
-    "IN_CHUNKS",
     "SWITCH",
     "Algorithms",
     "CollectiveSteps",

@@ -14,7 +14,6 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.library import Library
 from chakrakit.simulator.collectives import (
-    IN_CHUNKS,
     Algorithms,
     CollectiveSteps,
     GroupShape,
@@ -213,8 +212,6 @@ class Planner:
             first = book.add_at_pace(moves, self.devices, total, stretch, hop)
             return Planned(self._jobs(first), moves.name, plain_cost(library))
         node, n = book.machine.instance(self.devices[0], 0), len(self.devices[0])
-        if call.collective in IN_CHUNKS:
-            book.check_transfers(len(self.devices) * n * (n - 1))
         moves = library_steps(library_choice, call.collective, n, call.root, node)
         first = book.add(moves, self.devices, total, library_choice.cost)
         return Planned(
@@ -275,7 +272,7 @@ class Planner:
         if library is None:
             return Planned(self._jobs(book.add_bytes(moves, self.devices, counts)), "direct")
         x = library.exchange
-        first = book.add_bytes(moves, self.devices, counts, 1 / x.share, 0.0)
+        first = book.add_bytes(moves, self.devices, counts, max(1.0, 1 / x.share), 0.0)
         overhead = (library.launch_us + max(x.flow_us, x.start_us)) * 1e-6
         return Planned(self._jobs(first), "direct", overhead)
 

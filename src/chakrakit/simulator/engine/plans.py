@@ -265,17 +265,29 @@ class TransferPlans:
     def _switch_keys(
         self, src: I64, dst: I64, devices: I64, keys: I64, wait: I64
     ) -> tuple[I64, I64]:
-        """Keys of links to and from the switch; data comes back once the first bytes have arrived there."""
+        """Keys of links to and from switches; data comes back once the first bytes have arrived there."""
         for copy, group in enumerate(devices):
-            reduction_links = self.machine.reduction_links(group)
-            if reduction_links is None:
-                raise ConfigError("in-switch reduction needs all members on one reducing switch")
-            up, down = reduction_links
+            up, down = self._reduction_links(group)
             keys[copy, dst == SWITCH] = -1 - up[src[dst == SWITCH]]
             keys[copy, src == SWITCH] = -1 - down[dst[src == SWITCH]]
         latest = self.machine.links.latency[up].max() if len(devices) else 0.0
         wait[src == SWITCH] = picoseconds(float(latest), "the latency of a link")
         return keys, wait
+
+    def _reduction_links(self, group: I64) -> tuple[I64, I64]:
+        """Links to and from the switch that reduces for the group, or for its members on the same node."""
+        one = self.machine.reduction_links(group)
+        if one is not None:
+            return one
+        up, down = np.zeros_like(group), np.zeros_like(group)
+        nodes = self.machine.instance(group, 0)
+        for node in np.unique(nodes):
+            members = nodes == node
+            links = self.machine.reduction_links(group[members])
+            if links is None:
+                raise ConfigError("in-switch reduction needs all members on one reducing switch")
+            up[members], down[members] = links
+        return up, down
 
     def add_messages(
         self,
