@@ -144,6 +144,10 @@ def test_published_steps_differ_by_more_than_their_kernels_say():
     assert least < low
     assert most > high
     assert difference(steps[0], steps[0], 5.0) == (5.0, 5.0)
+    elsewhere = interval_of(1.0, parts[1], ("step", "llm-foundry", "dgx-h100"))
+    for b, rows in ((steps[1], "pair/llm-foundry/dgx-a100"), (elsewhere, "pair")):
+        off = math.expm1(residual_table().groups[rows].high) * 1e9
+        assert difference(steps[0], b, 0.0)[1] == pytest.approx(math.hypot(high, off), rel=1e-3)
 
 
 @pytest.mark.slow

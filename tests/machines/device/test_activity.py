@@ -70,9 +70,13 @@ def test_a_kernel_of_which_nothing_is_known_streams_at_a_share() -> None:
     assert found.memory_joules[0] == pytest.approx(UNTOLD * REACHED * 0.02 * 1e12 * 100e-12)
 
 
+def _cached(capacity: float) -> PowerConstants:
+    return msgspec.convert({**CONSTANTS, "cache_bytes": capacity}, PowerConstants)
+
+
 def test_weights_and_keys_come_from_memory_however_few_and_activations_from_the_cache() -> None:
     """Of 30 MB that fit in the cache, 20 are weights, or keys and values of one token's attention."""
-    constants = msgspec.convert({**CONSTANTS, "cache_bytes": 35e6}, PowerConstants)
+    constants = _cached(35e6)
     trace = rows(
         stream=[1, 1, 1, 1],
         op_type=["matmul", "attention", "attention", "norm"],
@@ -90,6 +94,8 @@ def test_weights_and_keys_come_from_memory_however_few_and_activations_from_the_
     assert found.memory_joules.tolist() == pytest.approx([20e6 * 100e-12] * 2 + [0, 0])
     alone = activity_of(trace.select([0]), device(), constants, np.full(1, 0.02))
     assert alone.memory_joules.tolist() == [0], "20 MB of weights stay in the cache"
+    exact = activity_of(trace.select([0, 1]), device(), _cached(40e6), np.full(2, 0.02))
+    assert exact.memory_joules.tolist() == [0, 0], "what fills the cache to the last byte stays too"
 
 
 def test_small_kernels_leave_units_idle() -> None:

@@ -74,6 +74,31 @@ def test_the_order_of_a_batch_is_the_policys() -> None:
     assert first[5] < first[0]
 
 
+def test_what_a_router_sees_in_a_cache_is_what_the_request_finds_there() -> None:
+    """Requests one after the other: nothing is evicted between the choice and the first step."""
+
+    class Nearest:
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+
+        def route(self, request: Any, engines: Any) -> int:
+            best = max(engines, key=lambda engine: engine.matched(request.number))
+            assert (best.waiting, best.running) == (0, 0)
+            assert (best.waiting_requests, best.running_requests) == ([], [])
+            assert best.tokens_held == best.tokens_promised == best.prompt_waiting == 0
+            assert best.free_blocks == best.total_blocks
+            self.seen.append(best.matched(request.number))
+            return int(best.number)
+
+    from chakrakit.serving import serving_of
+
+    policy, stream = Nearest(), "poisson{rate=0.1,n=12,prompt=200,output=4,prefix=128,prefixes=2}"
+    served = serving_of("llama-3.1-8b", "dgx-h100", stream, replicas=2, policy=policy).served()
+    assert policy.seen == served.outcome.requests["cached"].tolist()
+    assert policy.seen.count(0) == 2  # the first of each prefix
+    assert set(policy.seen) == {0, 128}
+
+
 @pytest.mark.parametrize(
     ("method", "answer", "said"),
     [
