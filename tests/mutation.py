@@ -313,8 +313,12 @@ def sources(chosen: Sequence[Path]) -> list[Path]:
 
 
 def _needs_other_framework(file: Path) -> bool:
+    """Whether its tests need PyTorch or JAX: it is in their folders, imports one, or is handed one."""
     parts = file.relative_to(PACKAGE).with_suffix("").parts
     own = {module.split(".")[0] for module, _ in imported_names(file)}
+    own |= {
+        node.arg for node in ast.walk(ast.parse(file.read_bytes())) if isinstance(node, ast.arg)
+    }
     return _is_among_other_frameworks(parts) or not own.isdisjoint({"torch", "jax"})
 
 

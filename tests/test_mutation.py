@@ -212,3 +212,10 @@ def test_the_function_around_a_change_has_its_decorators(
     )
     (mutant,) = [m for m in mutants_of(file) if m.line == line and m.text.startswith("(")]
     assert lines_around(mutant) == lines
+
+
+def test_files_that_are_handed_pytorch_are_left_out() -> None:
+    folder = mutation.PACKAGE / "workloads" / "models" / "hugging_face"
+    names = {file.name for file in mutation.sources([folder])}
+    assert "text.py" in names
+    assert "captured_layers.py" not in names

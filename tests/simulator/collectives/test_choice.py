@@ -4,9 +4,11 @@ import math
 
 import pytest
 
+from chakrakit import CollectiveType
 from chakrakit.errors import ConfigError
 from chakrakit.machines import parse_machine
 from chakrakit.simulator.collectives import (
+    ALGORITHMS,
     COLLECTIVES,
     Algorithms,
     GroupShape,
@@ -15,15 +17,48 @@ from chakrakit.simulator.collectives import (
     moved_bytes,
 )
 from chakrakit.simulator.collectives.group_shape import Way
+from chakrakit.simulator.engine import native, one_collective, run
 from chakrakit.simulator.results import time_collective
+from support.simulated import machine_of
 
 NEAR = Way(1e-6, 100e9)
 EIGHT = GroupShape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)
 
 
+def on_switch(n: int) -> GroupShape:
+    way = Way(2e-6, 10e9)  # up a link of 1 µs and down another
+    return GroupShape(n, ring=way, far=way, fan=1, axes=(), reduces=False)
+
+
 def test_a_ring_is_steps_of_a_piece():
     """14 steps of 1 µs and of an eighth of 8 MB at 100 GB/s."""
     assert estimate("all-reduce", "ring", 8e6, EIGHT) == pytest.approx(14 * (1e-6 + 10e-6))
+
+
+@pytest.mark.parametrize("n", [4, 16])
+@pytest.mark.parametrize("size", [800, 8_000_000])
+@pytest.mark.parametrize(
+    ("collective", "name"),
+    [
+        (collective, name)
+        for collective, names in ALGORITHMS.items()
+        for name in names
+        if 0 < estimate(collective, name, 1.0, on_switch(4)) < math.inf
+    ],
+)
+def test_on_a_switch_an_estimate_is_what_the_simulation_takes(collective, name, n, size):
+    """Every member has a link of its own, so that nothing waits for another but by the algorithm."""
+    seconds = estimate(collective, name, float(size), on_switch(n))
+    kind = CollectiveType[collective.upper().replace("-", "_")]
+    each = size // n if collective == "all-gather" else size
+    done = run(
+        one_collective(kind, each, tuple(range(n))),
+        machine_of("switch", n, bandwidth=10e9, latency=1e-6),
+        native.SimulationOptions(algorithms=Algorithms({collective: name})),
+    )
+    # The two trees fill their links a little sooner than one tick after the other.
+    off = 0.06 if name == "double-tree" else 1e-6
+    assert done.makespan_ps / 1e12 == pytest.approx(seconds, rel=off)
 
 
 def test_what_a_group_does_not_allow_never_ends():

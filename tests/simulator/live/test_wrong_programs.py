@@ -67,6 +67,13 @@ def test_what_cannot_be_is_refused_with_actor_time_and_line(yields: Any, what: s
     assert error.startswith("Ann at 7 ns (test_wrong_programs.py, line ")
 
 
+@pytest.mark.parametrize("wrong", [-0.5, -1000, math.inf, math.nan])
+def test_nobody_comes_before_the_beginning_or_after_the_end_of_time(wrong: float) -> None:
+    world = live.World(SWITCH)
+    with pytest.raises(ConfigError, match=f"a time of {wrong:g} ns; give 0 or more"):
+        world.actor(naps, 5, at_ns=wrong)
+
+
 def test_a_group_with_somebody_who_is_not_there_is_named_with_the_line_that_calls_it() -> None:
     world = live.World(SWITCH)
     group = world.group(["Ann", "Bob"])

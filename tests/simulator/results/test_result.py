@@ -1,8 +1,19 @@
 """A simulation as a Run: written and read back, in more or less detail."""
 
+import numpy as np
 import pytest
 
-from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, read, write
+from chakrakit import (
+    Binding,
+    CollectiveType,
+    Groups,
+    NodeType,
+    TraceBuilder,
+    TraceSet,
+    generate,
+    read,
+    write,
+)
 from chakrakit.simulator.engine import Disturbance, native
 from chakrakit.simulator.results import simulate
 from support.simulated import collective, machine_of
@@ -40,6 +51,24 @@ def test_details(detail):
     else:
         assert run.times_of(0).binding_rank[1] == 1
         assert run.times_of(2).binding_rank[1] == (3 if detail == "full" else 1)
+
+
+@pytest.mark.parametrize("plan", [{"dp": 2, "tp": 2, "pp": 2}, {"tp": 2, "pp": 4}, {"dp": 4}])
+def test_ranks_simulated_for_others_wait_for_whom_they_would_wait_alone(plan):
+    """Messages come from the same rank; of a group that waits together, from one that arrives as late."""
+    settings = {"model": "gpt3-125m", "layers": 4, "seq": 128, "global_batch": 8}
+    traces = generate(**settings, **plan).traces
+    folded, alone = (
+        simulate(traces, "dgx-h100", options=native.SimulationOptions(fold=fold)).run("full")
+        for fold in (True, False)
+    )
+    for rank in traces.ranks:
+        ours, own, trace = folded.times_of(rank), alone.times_of(rank), traces.body(rank)
+        messages = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
+        assert ours.binding_rank[messages].tolist() == own.binding_rank[messages].tolist()
+        for row in np.flatnonzero(own.binding_rank >= 0).tolist():
+            a, b = (int(t.binding_rank[row]) for t in (ours, own))
+            assert folded.times_of(a).end.tolist() == alone.times_of(b).end.tolist()
 
 
 def test_the_card_of_a_run_still_tells_the_workload_and_its_passes():

@@ -69,6 +69,8 @@ def test_nvfp4_in_the_file_beside(tmp_path) -> None:
         "fp8",
     )
     assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 16
+    del beside["group_size"]  # then blocks are the format's own
+    assert served(tmp_path, beside=beside).weight_bytes == found.weight_bytes
 
 
 def test_mixed_precision_names_every_module(tmp_path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I32, I64
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.machines import load_machine, recorded_on
@@ -204,28 +204,41 @@ def _times(outcome: Outcome, c: int, why: bool) -> Times:
 
 
 def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[int, int]]:
-    """Times of every rank, with peers by their real rank: the one in the same group or pair."""
-    members = [set(g.members.tolist()) for g in outcome.membership.groups]
+    """Times of every rank, with those that it waits for by their real rank."""
     out: list[Times] = []
     timing: dict[int, int] = {}
     for i, rank in enumerate(outcome.membership.ranks):
         timing[rank] = len(out)
         shared = times[int(outcome.classes.rank[i])]
-        near = set().union(*(members[g] for g in outcome.membership.group_of[i]))
-        near |= set(outcome.membership.communication.peers(i).tolist())
-        assert shared.binding_rank is not None
-        moved = shared.binding_rank.copy()
-        for peer in np.unique(moved[moved >= 0]).tolist():
-            moved[shared.binding_rank == peer] = _alike(outcome, peer, near)
-        out.append(Times(shared.start, shared.end, shared.binding_row, moved, shared.reason))
+        waits = _waits_for(outcome, i, shared)
+        out.append(Times(shared.start, shared.end, shared.binding_row, waits, shared.reason))
     return out, timing
 
 
-def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
-    index = outcome.membership.index
-    rank_class = outcome.classes.rank[index[rank]]
-    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == rank_class]
-    return same[0] if same else rank
+def _waits_for(outcome: Outcome, i: int, shared: Times) -> I32:
+    """The ranks that the i-th waits for, row by row: the other end of a message, a member of a group."""
+    membership = outcome.membership
+    calls, peers = membership.communication.calls(i), membership.communication.peer_of_calls(i)
+    groups = dict(zip(calls.roles, membership.group_of[i], strict=True))
+    assert shared.binding_rank is not None
+    moved = shared.binding_rank.copy()
+    waiting = moved[calls.row] >= 0
+    messages = waiting & ~calls.collective
+    moved[calls.row[messages]] = peers[messages]
+    together = waiting & calls.collective
+    role, late = calls.role[together], moved[calls.row[together]]
+    for one, rank in np.unique(np.c_[role, late], axis=0).tolist():
+        members = membership.groups[groups[one]].members.tolist()
+        rows = calls.row[together][(role == one) & (late == rank)]
+        moved[rows] = _alike(outcome, rank, members)
+    return moved
+
+
+def _alike(outcome: Outcome, rank: int, members: list[int]) -> int:
+    """The first member that does what this rank does."""
+    place, classes = outcome.membership.index, outcome.classes.rank
+    own = classes[place[rank]]
+    return next((m for m in members if m in place and classes[place[m]] == own), rank)
 
 
 def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
