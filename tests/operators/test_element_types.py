@@ -154,3 +154,9 @@ def test_whole_numbers_have_as_many_bits_as_their_names_say():
     whole = {t.name: t.bits for t in TYPES if t.name.lstrip("u").startswith("int")}
     assert len(whole) >= 12
     assert whole == {name: int(name.lstrip("u").removeprefix("int")) for name in whole}
+
+
+def test_a_device_without_units_for_tf32_computes_it_in_fp32():
+    assert figure_for({"fp32": 15.7, "fp16": 125.0}, "tf32") == 15.7
+    assert figure_for({"fp32": 15.7, "tf32": 60.0}, "tf32") == 60.0
+    assert figure_for({"fp16": 125.0}, "tf32") is None

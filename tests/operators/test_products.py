@@ -117,3 +117,22 @@ def test_rows_that_lie_16_bytes_apart_are_loaded_whole(columns, size, kind):
 def test_the_rows_of_an_expanded_matrix_are_one_row_that_is_loaded_whole():
     expanded = bf16(32, 32, strides=(0, 1))
     assert operation_of(Call("aten::mm", [expanded, bf16(32, 32)])).table == "gemm.nn"
+
+
+def test_what_a_trace_says_of_rounding_decides_the_class_of_single_precision():
+    square = Operand((64, 64), 4, "float", (64, 1))
+    tables = [
+        operation_of(Call("aten::mm", [square, square], computes_in=kind)).table
+        for kind in ("", "fp32", "tf32")
+    ]
+    assert tables == ["gemm.fp32.nn", "gemm.fp32.nn", "gemm.tf32.nn"]
+
+
+def test_a_convolution_rounds_unless_a_trace_says_that_it_does_not():
+    image, weight = Operand((8, 64, 56, 56), 4, "float"), Operand((64, 64, 3, 3), 4, "float")
+    values = ["", "", None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+    tables = [
+        operation_of(Call("aten::convolution", [image, weight], values, computes_in=kind)).table
+        for kind in ("", "tf32", "fp32")
+    ]
+    assert tables == ["conv.fp32", "conv.fp32", "conv.fp32.ieee"]

@@ -41,6 +41,7 @@ from chakrakit.operators.communication import (
 )
 from chakrakit.operators.counted import Count, counted
 from chakrakit.operators.element_types import (
+    IEEE,
     PRODUCT_MARKS,
     TIMED_AS_THEY_ARE,
     TYPES,
@@ -102,6 +103,7 @@ from chakrakit.operators.table import (
     on_tf32,
     operation_of,
     operator_of,
+    rounding_of,
 )
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "GATHERS",
     "GELU",
     "HLO_COLLECTIVES",
+    "IEEE",
     "INDEXING",
     "KNOWN_KERNELS",
     "LARGEST",
@@ -190,6 +193,7 @@ __all__ = [
     "read_call",
     "recorded_tensor",
     "recorded_types",
+    "rounding_of",
     "short_name",
     "streamed",
     "type_of_code",

@@ -211,6 +211,9 @@ class Call(NamedTuple):
     outputs: Sequence[Operand] = ()
     kernels: tuple[str, ...] = ()
     """Names of the kernels it launched, where a recording knows them."""
+    computes_in: str = ""
+    """The element type that it computes in, where a trace says it: whether products of fp32 may round to TF32
+    is a setting of the program, which neither types nor recordings show."""
 
     @property
     def short(self) -> str:
@@ -284,6 +287,7 @@ def read_call(
     values: str = "",
     outputs: ArgumentTexts | None = None,
     kernels: tuple[str, ...] = (),
+    computes_in: str = "",
 ) -> Call:
     """A call from the texts of a row.
 
@@ -296,7 +300,7 @@ def read_call(
     if any(not t.on_host for t in (*_opened(inputs), *results)):
         inputs = [_without_host(argument) for argument in inputs]
         results = [t for t in results if not t.on_host]
-    return Call(name, inputs, recorded_values, results, kernels)
+    return Call(name, inputs, recorded_values, results, kernels, computes_in)
 
 
 def _plain(value: Any) -> Any:

@@ -34,6 +34,8 @@ class ElementType(msgspec.Struct, frozen=True):
     kind: Kind
     computes_as: str = ""
     """The type at whose rate a device computes, where device files have no rate for each such type."""
+    without_units: str = ""
+    """The type that products are computed in where a device has no units for this one."""
     torch: str = ""
     """The attribute of `torch`."""
     torch_code: int | None = None
@@ -83,7 +85,8 @@ TYPES: tuple[ElementType, ...] = (
        hlo_code=12, numpy="float64", nccl="ncclFloat64", nccl_code=8, also=("ncclDouble",)),
     _T("fp32", 32, "float", torch="float32", torch_code=6, scalar="Float", cpp="float", hlo="f32",
        hlo_code=11, numpy="float32", nccl="ncclFloat32", nccl_code=7, also=("ncclFloat",)),
-    _T("tf32", 32, "float"),  # products that read 19 bits of elements that have 32 in memory
+    # Products that read 19 bits of elements that have 32 in memory.
+    _T("tf32", 32, "float", without_units="fp32"),
     _T("bf16", 16, "float", torch="bfloat16", torch_code=15, scalar="BFloat16", cpp="c10::BFloat16",
        hlo="bf16", hlo_code=16, numpy="bfloat16", nccl="ncclBfloat16", nccl_code=9),
     _T("fp16", 16, "float", torch="float16", torch_code=5, scalar="Half", cpp="c10::Half", hlo="f16",
@@ -188,8 +191,10 @@ _BY_CODE: dict[Ecosystem, dict[int, ElementType]] = {
 
 PRODUCT_MARKS = {"fp32": ".fp32", "tf32": ".tf32", "fp8": ".8", "fp4": ".4"}
 """What profiles add to the names of products in other types than those of 16 bits, as in `gemm.8.nt`."""
-TIMED_AS_THEY_ARE = ("bf16", "fp32", "tf32")
+TIMED_AS_THEY_ARE = ("bf16", "fp32")
 """Types that every profile times in products of their own."""
+IEEE = "ieee"
+"""What profiles add to the names of classes in fp32 that they timed in TF32, for work that may not round."""
 
 
 def find_type(spelling: str) -> ElementType | None:
@@ -239,5 +244,10 @@ def element_bytes(spelling: str) -> float:
 
 
 def figure_for(figures: Mapping[str, float], spelling: str) -> float | None:
-    """A device's figure for a type, else for the one at whose rate it computes; None where it has neither."""
-    return figures.get(dtype_name(spelling), figures.get(rate_name(spelling)))
+    """A device's figure for a type, else for the one at whose rate it computes; None where it has neither.
+
+    A device without units for a type computes in the type that it has instead.
+    """
+    element = find_type(spelling)
+    others = () if element is None else (element.rate, element.without_units)
+    return next((figures[n] for n in (dtype_name(spelling), *others) if n in figures), None)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chakrakit.operators.calls import Call, Count, Measure, Operand, Operation
-from chakrakit.operators.element_types import dtype_name
+from chakrakit.operators.element_types import IEEE, dtype_name
 from chakrakit.operators.formulas import (
     attention_flops,
     convolution_flops,
@@ -34,12 +34,21 @@ def gemm_operation(m: int, n: int, k: int, each: int = 2) -> Operation:
 
 
 def _precision(call: Call, operand: Operand) -> str:
-    """The suffix for the element type, empty for 16 bits; kernels' names tell `.tf32` from `.fp32`."""
+    """The suffix for the element type, empty for 16 bits.
+
+    The trace, else the names of kernels tell `.tf32` from `.fp32`; else it is PyTorch's default.
+    """
     if operand.each == 2:
         return ""
     if dtype_name(operand.dtype) != "fp32":
         return f".{operand.each * 8}"
-    return ".tf32" if any(_TENSOR_CORES.search(k) for k in call.kernels) else ".fp32"
+    rounds = call.computes_in == "tf32" or any(_TENSOR_CORES.search(k) for k in call.kernels)
+    return ".tf32" if rounds else ".fp32"
+
+
+def _unrounded(call: Call, operand: Operand) -> str:
+    """The suffix of what cuDNN computes in fp32 where the program forbids TF32, its default."""
+    return f".{IEEE}" if operand.each == 4 and call.computes_in == "fp32" else ""
 
 
 def _layout(operand: Operand) -> str:
@@ -358,10 +367,10 @@ class Convolution(NamedTuple):
         moved = float(self.passes(call) * x.each * (x.elements + result_elements))
         if len(x.shape) > 4:
             name = "conv_backward" if self.backward else "conv"
-            return Operation(name, (), 0.0, moved, f"{name}.volume")
+            return Operation(name, (), 0.0, moved, f"{name}.volume{_unrounded(call, x)}")
         step = max(call.numbers(self.stride) or [_guessed_stride(call, x)]) or 1
         if self.always_transposed:
-            return _spread(_image(x), _image(w), step, moved)
+            return _spread(_image(x), _image(w), step, moved, _unrounded(call, x))
         return self._keyed(call, (_image(x), _image(w)), step, groups, moved)
 
     def _keyed(
@@ -375,6 +384,7 @@ class Convolution(NamedTuple):
         table = name + (".fp32" if x.each == 4 else "") + (".depthwise" if groups > 1 else "")
         table += ".line" if line else ""
         table += ".weight" if self.backward and self.passes(call) == 1 else ""
+        table += "" if groups > 1 else _unrounded(call, x)  # kernels of few channels never round
         window = w.shape[3] if line else w.shape[2]
         shape = (batch, channels, max(height, width), w.shape[0], window, step)
         return Operation(name, shape, 0.0, moved, table)
@@ -402,11 +412,11 @@ def _guessed_stride(call: Call, x: Operand) -> int:
     return max(1, round(x.shape[2] / max(1, out[2]))) if len(out) == len(x.shape) == 4 else 1
 
 
-def _spread(x: Operand, w: Operand, step: int, moved: float) -> Operation:
+def _spread(x: Operand, w: Operand, step: int, moved: float, mark: str) -> Operation:
     """The work of a transposed convolution of cuDNN: the same key, a separate class."""
     batch, channels, height, _ = x.shape
     shape = (batch, channels, height, w.shape[1], w.shape[2], step)
-    table = "conv_transpose" + (".fp32" if x.each == 4 else "")
+    table = "conv_transpose" + (".fp32" if x.each == 4 else "") + mark
     return Operation("conv", shape, 0.0, moved, table)
 
 
@@ -443,7 +453,8 @@ class Recurrent(NamedTuple):
         touched = sum(w.touched for w in weights)
         moved = float(self.passes * (touched + steps * batch * hidden * count * x.each))
         shape = (steps * count, batch, hidden, sum(w.elements for w in weights) // count)
-        return Operation("gemm", shape, 0.0, moved, f"{call.short}.{x.each * 8}")
+        table = f"{call.short}.{x.each * 8}{_unrounded(call, x)}"
+        return Operation("gemm", shape, 0.0, moved, table)
 
 
 def _weights(call: Call) -> list[Operand]:

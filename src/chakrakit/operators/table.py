@@ -424,6 +424,19 @@ def asks_loader(name: str) -> bool:
     return _LOADER.search(name) is not None
 
 
+def rounding_of(name: str) -> str:
+    """Which setting of PyTorch lets an operator compute fp32 in TF32: `matmul`, `conv`, `rnn`; "" for none.
+
+    Fused attention has none: its kernels for fp32 do not ask.
+    """
+    operator = operator_of(name)
+    if operator.name in _CONVOLUTIONS:
+        return "conv"
+    if operator.name in _RECURRENT:
+        return "rnn"
+    return "matmul" if operator.work is Work.MATRIX else ""
+
+
 def computed_again(name: str) -> float:
     """The share of an operator's FLOPs that no model has: fused attention makes scores again backward."""
     attention = _ATTENTION.get(short_name(name))

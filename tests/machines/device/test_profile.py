@@ -271,3 +271,13 @@ def test_a_step_does_not_write_back_what_a_timing_left_in_the_cache():
     assert profile.predict(square).us == profile.as_timed(square).us
     fast = Profiled(Profile(written_back=WrittenBack(us=1e3, bytes=1e8), **tables))
     assert fast.predict(product).us == pytest.approx(25), "100 MB at 4 TB/s"
+
+
+def test_batched_products_in_tf32_are_carried_from_16_bits_and_count_as_extrapolated():
+    """The H200's tables have TF32 for single products alone, which reach 370 TFLOP/s at the most."""
+    flops, moved = 2.0 * 64 * 1024**3, 4.0 * 64 * 3 * 1024**2
+    rounded = Operation("gemm", (64, 1024, 1024, 1024), flops, moved, "bmm.tf32.nn")
+    device, profile = load_machine("dgx-h200").device(0), work_model("h200")
+    carried = profile.carried(profile.predict(rounded), rounded, device)
+    assert carried.extrapolated
+    assert 250 < flops / carried.us / 1e6 < 420

@@ -171,6 +171,7 @@ class Launchers:
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
             text["inputs_values"], outputs=outputs, kernels=tuple(self.name(k) for k in kernels),
+            computes_in=text["dtype"],
         )  # fmt: skip
 
     def called(self, row: int) -> LaunchedOperation | None:

@@ -41,7 +41,7 @@ from chakrakit.machines.device.work import (
     as_measured,
     each_picoseconds,
 )
-from chakrakit.operators import PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
+from chakrakit.operators import IEEE, PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
@@ -428,7 +428,10 @@ class Profiled:
         profile = self.profile
         if not prediction.extrapolated or not profile.peak or not profile.memory_bandwidth:
             return prediction
-        product = operation.flops / profile.peak_rate(rate_type(operation)) * 1e6
+        dtype = _element_type(operation)
+        timed = self.timed_type(operation, dtype)
+        units = rate_type(operation) if timed == dtype else timed
+        product = operation.flops / profile.peak_rate(units) * 1e6
         from_memory = max(0.0, operation.bytes - profile.cache_bytes)
         least = max(product, from_memory / profile.memory_bandwidth * 1e6)
         us = max(prediction.us, least)
@@ -500,8 +503,8 @@ class Profiled:
 
         The part of the time that the work takes at the best share of a device's limits scales with what
         limits it on each of the two: the rate of its element type or the memory's bandwidth. The rest is
-        latency, which stays the same. A type that was not measured has the time of 16 bits on the
-        measured device.
+        latency, which stays the same. A type that was not measured has the time of the type that was, on
+        the measured device.
         """
         profile = self.profile
         if not (
@@ -509,7 +512,7 @@ class Profiled:
         ):
             return prediction
         dtype = _element_type(operation)
-        timed = dtype if self.times(operation, dtype) else "bf16"
+        timed = self.timed_type(operation, dtype)
         measured_seconds = max(
             operation.flops / profile.peak_rate(timed), operation.bytes / profile.memory_bandwidth
         )
@@ -522,12 +525,18 @@ class Profiled:
         us = prediction.us + work * (device_seconds / measured_seconds - 1)
         return Prediction(us, prediction.error + CARRIED, prediction.extrapolated)
 
-    def times(self, operation: Operation, dtype: str) -> bool:
-        """Whether an operation's time is that of its element type, and not of the 16 bits in its stead."""
-        if self.base is not None or dtype in TIMED_AS_THEY_ARE:
-            return True  # a carried profile went from 16 bits to the type already
+    def timed_type(self, operation: Operation, dtype: str) -> str:
+        """The element type whose time an operation of this one has: its own, else 16 bits or TF32."""
+        if self.base is not None:
+            return dtype  # a carried profile went from what was timed to the type already
+        unrounded = _is_unrounded(operation)
+        if dtype in TIMED_AS_THEY_ARE and not unrounded:
+            return dtype
         name = next(n for n in _names(operation) if n in self.classes or n == operation.kind)
-        return _element_type(operation._replace(table=name)) == dtype
+        timed = _element_type(operation._replace(table=name))
+        if unrounded and timed != "bf16":
+            return "fp32" if _is_unrounded(operation._replace(table=name)) else "tf32"
+        return timed if timed == dtype else "bf16"
 
     def _generic(self, operation: Operation) -> Prediction | None:
         """A lower bound with an error of 50 %: streaming the bytes, or the FLOPs at any class's best rate."""
@@ -606,22 +615,37 @@ def _sustained(prediction: Prediction, operation: Operation, device: Device) -> 
 def _element_type(operation: Operation) -> str:
     """The element type that an operation's class names."""
     parts = operation.table.split(".")
+    if _is_unrounded(operation):
+        return "fp32"
     return next((d for d, mark in PRODUCT_MARKS.items() if mark[1:] in parts), "bf16")
 
 
+def _is_unrounded(operation: Operation) -> bool:
+    """Whether the program forbids TF32 where PyTorch's default, in which classes were timed, allows it."""
+    return IEEE in operation.table.split(".")
+
+
 def rate_type(operation: Operation) -> str:
-    """The element type whose rate bounds an operation: PyTorch lets convolutions in fp32 run in TF32."""
+    """The element type whose rate bounds an operation.
+
+    PyTorch lets convolutions in fp32 run in TF32 unless the program forbids it.
+    """
     dtype = _element_type(operation)
-    return "tf32" if dtype == "fp32" and operation.kind.startswith("conv") else dtype
+    rounds = operation.kind.startswith("conv") and not _is_unrounded(operation)
+    return "tf32" if dtype == "fp32" and rounds else dtype
 
 
 def _names(operation: Operation) -> Iterator[str]:
     """Names of classes that may hold an operation, best first.
 
-    Convolutions in fp32 were timed with channels first; with channels last they count as those.
+    Convolutions in fp32 were timed with channels first; with channels last they count as those. Products in
+    TF32 that were not timed have the times of 16 bits, which run on the same units.
     """
+    rounded = PRODUCT_MARKS["tf32"]
     for name in _coarser(operation):
         yield name
+        if rounded in name:
+            yield name.replace(rounded, "")
         if operation.kind.startswith("conv") and ".fp32" in name:
             yield name.replace(f"{operation.kind}.", f"{operation.kind}_nchw.", 1)
 

@@ -6,9 +6,10 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import torch
 
-from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of
+from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of, rounding_of
 from chakrakit.sources.capture.recording import Signature
 
 _TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
@@ -22,13 +23,16 @@ class Signatures:
         self.listed: list[Signature] = []
         self._numbers: dict[Any, int] = {}
         self._names: dict[Any, str] = {}
+        self._settings: dict[Any, str] = {}
 
     def number(self, func: Any, args: Any, kwargs: Any, out: Any, name: str = "") -> int:
         """The number of a call's signature; a new one is added."""
         tensors: list[torch.Tensor] = []
+        rounds = self._rounds(func, name)
         key = (
             func,
             name,
+            rounds,
             _key(args, tensors),
             _key(kwargs, tensors) if kwargs else None,
             _key(out, []),
@@ -36,8 +40,18 @@ class Signatures:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.listed)
-            self.listed.append(self._make(name or self.name(func), args, kwargs, out, func))
+            signature = self._make(name or self.name(func), args, kwargs, out, func)
+            if rounds and signature.dtype == "fp32":
+                signature = msgspec.structs.replace(signature, dtype="tf32")
+            self.listed.append(signature)
         return number
+
+    def _rounds(self, func: Any, name: str) -> bool:
+        """Whether PyTorch's settings let a call of an operator compute fp32 in TF32 now."""
+        setting = self._settings.get(func)
+        if setting is None:
+            setting = self._settings[func] = rounding_of(name or self.name(func))
+        return bool(setting) and _precision(setting) not in ("none", "ieee")
 
     def name(self, func: Any) -> str:
         """`aten::mm` of `aten.mm.default`."""
@@ -77,6 +91,11 @@ class Signatures:
             op_type=operator.op_type,
             is_host=still,
         )
+
+
+def _precision(setting: str) -> str:
+    """What a program set for fp32 in `matmul`, `conv` or `rnn` of a GPU, by any of PyTorch's names for it."""
+    return str(torch._C._get_fp32_precision_getter("cuda", setting))
 
 
 def _key(value: Any, tensors: list[torch.Tensor]) -> Any:
