@@ -55,7 +55,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
         "parameters gathered 1 units ahead",
     ),
     "few micro-batches in a pipeline": (
-        {**WIDE, "pp": 4, "global_batch": 32, "micro_batch": 8},
+        {**WIDE, "layers": 24, "pp": 4, "global_batch": 32, "micro_batch": 8},  # too large for one
         NODE,
         {},
         "micro-batches of 2 instead of 8",
@@ -77,6 +77,12 @@ PLANTED: dict[str, tuple[dict[str, Any], str, dict[str, Any], str]] = {
         "dgx-h100:8",
         RING,
         "all-reduce by double-tree",
+    ),
+    "layers split over eight ranks for nothing": (
+        {**SMALL, "model": "gpt3-350m", "tp": 8, "global_batch": 16, "micro_batch": 2},
+        NODE,
+        {},
+        "tp 1 and dp 8 instead of 8 and 1",
     ),
     "gathers that products wait for": (
         {**WIDE, "tp": 8, "global_batch": 4, "micro_batch": 4},

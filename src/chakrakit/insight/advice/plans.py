@@ -311,12 +311,16 @@ def _layout(w: Workload) -> Iterator[PlanChange]:
 
 
 def _other_layouts(plan: Plan, axis: str, ranks: int) -> Iterator[PlanChange]:
-    """Half or twice as many ranks along an axis, with as many more or fewer replicas."""
-    for other, replicas in ((ranks / 2, plan.dp * 2), (ranks * 2, plan.dp / 2)):
-        if other % 1 or replicas % 1 or (axis == "pp" and plan.split):
+    """Twice as many ranks along an axis, half as many and again down to one, with as many replicas."""
+    fewer = [2**halvings for halvings in range(1, ranks.bit_length()) if ranks % 2**halvings == 0]
+    for other, replicas in (
+        *((ranks // parts, plan.dp * parts) for parts in fewer),
+        (ranks * 2, plan.dp / 2),
+    ):
+        if replicas % 1 or (axis == "pp" and plan.split):
             continue
-        fields: dict[str, Any] = {axis: int(other), "dp": int(replicas)}
+        fields: dict[str, Any] = {axis: other, "dp": int(replicas)}
         if axis == "pp" and other == 1:
             fields |= {"schedule": "1f1b", "chunks": 1}
-        what = f"{axis} {other:g} and dp {replicas:g} instead of {ranks} and {plan.dp}"
+        what = f"{axis} {other} and dp {replicas:g} instead of {ranks} and {plan.dp}"
         yield PlanChange("layout", what, fields, "exposed")
