@@ -176,3 +176,23 @@ def test_the_objective_is_in_the_answer_and_in_the_table(capfd) -> None:
     told = run(capfd, *words, "--tp", "8", "--objective", "price", "--runners-up", "0")
     assert told.startswith("best: $0.0")
     assert told.splitlines()[2].split()[-1] == "price"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"serve": True, "objective": "energy"}, "--objective is for a search without --serve"),
+        ({"serve": True, "device": "h100"}, "--device is for --capture"),
+        ({"device": "h100"}, "--device is for --capture"),
+    ],
+)
+def test_options_of_another_search_are_refused_by_their_flags(options: Any, message: str) -> None:
+    with pytest.raises(ck.ConfigError, match=message):
+        ck.search("gpt3-125m", 1, "dgx-h100", **options)
+
+
+def test_a_plan_that_leaves_devices_idle_says_how_many_it_has(capfd) -> None:
+    few = ("--tp", 1, "--pp", 1, "--micro-batch", 1, "--data", "ddp", "--recompute", "none")
+    some = ("search", "--model", "gpt3-125m", "--machine", "dgx-h100", "--seq", 128, *few)
+    assert " on 1 of the 8 devices of dgx-h100\n" in run(capfd, *some, "--gpus", 1)
+    assert " on dgx-h100\n" in run(capfd, *some, "--gpus", 8)

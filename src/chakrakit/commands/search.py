@@ -75,7 +75,12 @@ class SearchSettings(ProgressOption, total=False):
         ),
     ]
     price_per_hour: Annotated[
-        float | None, Option("Price of a device, where the machine does not give it.", None)
+        float | None,
+        Option(
+            "Your price of a device, in place of the machine's; of several machines, of those that state "
+            "none.",
+            None,
+        ),
     ]
     runners_up: Annotated[int, Sampling("How many other plans to list.", 5)]
     output: Annotated[
@@ -398,9 +403,12 @@ def search(
     if options["serve"]:
         del settings["serve"]
         _refuse(settings, PlanSettings, "a search without --serve")
+        _refuse(settings, ObjectiveOption, "a search without --serve, which finds the cheapest way")
+        _refuse(settings, ScriptSettings, "--capture")
         return search_service(model, gpus, machine, **settings)
     _refuse(settings, ServiceSettings, "--serve")
     _refuse(settings, ServiceAxes, "--serve")
+    _refuse(settings, ScriptSettings, "--capture")
     return search_plan(model, gpus, machine, **settings)
 
 
@@ -472,7 +480,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     value = _value_text(result.objective, best.value)
     out.print(
         f"best: {f'{value}, ' if value else ''}{best.step_ns / 1e6:,.1f} ms{within} a step with "
-        f"{best.spelled} on {result.machine}"
+        f"{best.spelled} on {_devices(best.gpus, result.machine)}"
     )
     out.print(f"  {best.why}")
     plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
@@ -509,6 +517,14 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
     for line in result.configurations:
         out.print(line)
+
+
+def _devices(gpus: int, machine: str) -> str:
+    """A machine, and how many of its devices a plan has where these are not all."""
+    from chakrakit.machines import load_machine
+
+    size = load_machine(machine).size
+    return machine if gpus == size else f"{gpus} of the {size} devices of {machine}"
 
 
 def _plan_cells(plan: PlanResult, objective: str) -> tuple[object, ...]:

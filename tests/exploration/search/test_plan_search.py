@@ -156,6 +156,12 @@ def test_an_objective_without_figures_is_refused(tmp_path: Path) -> None:
         search(MODEL, STEP, [8], str(machine), objective="energy")
 
 
+def test_degrees_that_do_not_divide_the_devices_are_named() -> None:
+    message = "no plan is feasible: no product of --tp 3,16, --pp 1, --cp 1 divides 4 or 8 devices"
+    with pytest.raises(ConfigError, match=message):
+        search(MODEL, STEP, [4, 8], "dgx-h100", fixed={"tp": [3, 16], "pp": [1]})
+
+
 def test_a_preset_gets_the_nodes_it_needs() -> None:
     assert machine_for("dgx-h100", 256) == "dgx-h100:32"
     assert machine_for("dgx-h100", 8) == "dgx-h100"

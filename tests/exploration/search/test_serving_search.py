@@ -204,6 +204,38 @@ def test_of_several_machines_the_cheapest_that_serves_is_found() -> None:
         search_serving_on("llama-3.1-8b", [1], ["dgx-h100", "dgx-h20"], stream, "ttft=2000")
 
 
+def test_machines_without_a_price_come_last_and_are_not_compared() -> None:
+    """Of the others the cheapest wins; a price of theirs puts them in their place."""
+    stream, fixed = "poisson{rate=2,n=5,prompt=64,output=8}", {"tp": [1], "pools": ["together"]}
+    given = (["tpu-v6e", "dgx-h100", "l40s-pcie"], stream, "ttft=2000,tpot=90")
+    result, _ = search_serving_on("llama-3.1-8b", [1], *given, fixed=fixed)
+    assert [p.machine for p in (result.best, *result.runners_up[:2])] == [
+        "l40s-pcie",
+        "dgx-h100",
+        "tpu-v6e",
+    ]
+    assert "not compared, it states no price; give --price-per-hour" in result.runners_up[1].why
+    priced, _ = search_serving_on("llama-3.1-8b", [1], *given, fixed=fixed, price_per_hour=0.5)
+    assert (priced.best.machine, priced.best.price_per_hour) == ("tpu-v6e", 0.5)
+    known = {p.machine: p.price_per_hour for p in priced.runners_up[:2]}
+    assert known == {p.machine: p.price_per_hour for p in (result.best, result.runners_up[0])}
+
+
+def test_where_no_machine_has_a_price_the_fewest_devices_win() -> None:
+    stream, fixed = "poisson{rate=2,n=5,prompt=64,output=8}", {"tp": [1], "pools": ["together"]}
+    given = (["tpu-v6e", "mi300x"], stream, "ttft=2000,tpot=90")
+    result, _ = search_serving_on("llama-3.1-8b", [1], *given, fixed=fixed)
+    assert result.best.price_per_hour is None
+    assert result.runners_up[0].why.endswith("0 more devices; no price is known")
+
+
+def test_a_price_goes_before_that_of_the_only_machine() -> None:
+    stream, fixed = "poisson{rate=2,n=5,prompt=64,output=8}", {"tp": [1], "pools": ["together"]}
+    given = (["l40s-pcie"], stream, "ttft=2000,tpot=90")
+    result, _ = search_serving_on("llama-3.1-8b", [1], *given, fixed=fixed, price_per_hour=0.5)
+    assert result.best.price_per_hour == 0.5
+
+
 def test_the_precision_is_that_of_the_machine(tmp_path: Path) -> None:
     """Hopper has no products of four-bit numbers; Blackwell has."""
     sizes = {

@@ -372,16 +372,25 @@ def search_serving_on(
     machines: Sequence[str],
     requests: Any,
     slo: str,
+    *,
+    price_per_hour: float | None = None,
     **settings: Any,
 ) -> Found:
-    """The cheapest way on any of several machines: by price where all have one, else by devices."""
-    for machine in machines:
-        load_machine(machine_for(machine, _counts(gpus)[-1]))  # misspelled, it is refused at once
+    """The cheapest way on any of several machines: by price, or by devices where no machine has one.
+
+    Of several machines those that state no price have `price_per_hour`; of one it goes before its own.
+    """
+    named = {m: load_machine(machine_for(m, _counts(gpus)[-1])) for m in machines}
+    stated = {m: loaded.device(0).price_per_hour or None for m, loaded in named.items()}
+    prices = {
+        m: price_per_hour if len(stated) == 1 else p or price_per_hour for m, p in stated.items()
+    }
     found: list[Found] = []
     refused: dict[str, str] = {}
     for machine in machines:
         try:
-            found.append(search_serving(model, gpus, machine, requests, slo, **settings))
+            price = {"price_per_hour": prices[machine]}
+            found.append(search_serving(model, gpus, machine, requests, slo, **price, **settings))
         except ConfigError as error:
             refused[machine] = str(error)
         if found and found[-1][0].stopped:
@@ -399,11 +408,12 @@ def _cheapest_machine(found: list[Found]) -> Found:
     for result, _ in found:
         for plan in (result.best, *result.runners_up):
             plan.machine = result.machine
-    priced = all(result.best.price_per_hour is not None for result, _ in found)
 
-    def cost(one: Found) -> tuple[float, float]:
+    def cost(one: Found) -> tuple[float, float, float]:
+        """Machines without a price come after all others: nothing says that they are cheaper."""
         best = one[0].best
-        return (best.price_per_hour or 0.0 if priced else best.devices), -best.slack
+        unknown = best.price_per_hour is None
+        return unknown, best.devices if unknown else best.price_per_hour or 0.0, -best.slack
 
     (result, serving), *others = sorted(found, key=cost)
     elsewhere = [other.best for other, _ in others]
@@ -422,7 +432,13 @@ def _dearer(plan: ServingPlan, best: ServingPlan) -> str:
     if plan.price_per_hour is not None and best.price_per_hour is not None:
         more = plan.price_per_hour - best.price_per_hour
         return f"the best on {plan.machine}: ${more:,.2f} more an hour"
-    return f"the best on {plan.machine}: {plan.devices - best.devices} more devices; prices are not all known"
+    if best.price_per_hour is None:
+        more_devices = plan.devices - best.devices
+        return f"the best on {plan.machine}: {more_devices} more devices; no price is known"
+    return (
+        f"the best on {plan.machine}: not compared, it states no price; give --price-per-hour, or "
+        "`price_per_hour` of its device in a machine file"
+    )
 
 
 def _checked_level(slo: str, attain: float) -> ServiceLevel:

@@ -154,12 +154,18 @@ def _refusal(workload: Workload) -> str:
 
 
 def refusals(space: Space, model: Model, step: Step) -> list[str]:
-    """Why combinations cannot be, the commonest reasons first."""
+    """Why combinations cannot be, the commonest reasons first; at least one."""
     reasons: Counter[str] = Counter()
     for choice in itertools.product(*space.axes().values()):
         described = _described(dict(zip(space.axes(), choice, strict=True)), space, model, step)
         if described is not None and (reason := _refusal(described)):
             reasons[reason] += 1
+    if not reasons:
+        degrees = (
+            f"--{name} {','.join(map(str, space.axes()[name]))}" for name in ("tp", "pp", "cp")
+        )
+        gpus = " or ".join(map(str, space.gpus))
+        return [f"no product of {', '.join(degrees)} divides {gpus} devices"]
     return [reason for reason, _ in reasons.most_common()]
 
 
