@@ -42,6 +42,16 @@ def test_faster_restarts_are_those_that_the_policy_makes(job, policy: str, name:
     assert getattr(dict(changes(made))["restarts twice as fast"].recovery, name) == 150
 
 
+def test_without_slow_nodes_the_pool_and_its_guards_stay(job) -> None:
+    """The change is the one that the same file with a healthy pool shows, and 30 other nodes remain."""
+    pool = "{{nodes: 47, slow_share: {0}, onsets_per_day: {0}, sweep_limit: 1.03, monitor_limit: 1.02}}"
+    slow, healthy = (job(pool=pool.format(share)) for share in (0.1, 0))
+    assert dict(changes(slow))["no slow nodes"] == healthy.plan
+    assert "no slow nodes" not in dict(changes(healthy))
+    found = sensitivity(slow, run_histories(slow.plan, 20, 0), 0)
+    assert next(c.ci95[0] for c in found if c.change == "no slow nodes") > 0
+
+
 def test_what_saves_most_comes_first(job, tmp_path: Path):
     """One failure: a spare saves two hours of waiting, half a detection 300 s."""
     (tmp_path / "log.csv").write_text("hour,node\n1,3\n")

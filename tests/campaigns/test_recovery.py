@@ -99,3 +99,18 @@ def test_what_a_policy_does_with_a_node_that_returns(policy, job, answer):
 
 def test_a_slow_node_is_given_up_after_its_step():
     assert asked("restart", "slow", Job(0)) == [("detect", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "field"),
+    [
+        ("hot_spares", "swap_seconds"),
+        ("in_step", "rejoin_seconds"),
+        ("live_migration", "migration_seconds"),
+    ],
+)
+def test_a_policy_notes_its_own_time_that_is_not_given(job, policy: str, field: str) -> None:
+    given = f"policy: {policy}, detection_seconds: 30, restart_seconds: 300"
+    notes = job(recovery=f"{{{given}}}").notes
+    assert [n for n in notes if f"recovery: {field} taken as 0" in n and "restart_seconds" in n]
+    assert not any(field in n for n in job(recovery=f"{{{given}, {field}: 5}}").notes)

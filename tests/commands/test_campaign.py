@@ -44,10 +44,11 @@ def test_days_steps_and_what_is_effective_agree(tmp_path: Path) -> None:
     assert result.effective_share == pytest.approx(1 / result.days.mean)
     assert result.effective_share == pytest.approx(result.steps_per_day / 8640)
     for change in result.sensitivity:
-        better = result.effective_share_with(change) > result.effective_share
+        better = change.effective_share > result.effective_share
         assert better == (change.days_saved > 0)
     told = succeeded("campaign", tmp_path / "job.yaml", "--histories", "40")
     assert f"{result.effective_share:.2%} of them effective; 40 histories" in told
+    assert result.to_dict()["effective_share"] == result.effective_share
 
 
 def test_changes_are_left_out_when_nobody_wants_them(job: Path) -> None:

@@ -241,6 +241,7 @@ def read_job(job: str | Path | Mapping[str, Any], allow_programs: bool = False) 
         Path(lines.path).parent,
     )
     cluster = text.cluster
+    of_machine = _at(lines, ("cluster", "nodes"), times.notes_on, text.costs, cluster.nodes)
     processes = _processes(text.failures, cluster, lines)
     situation = Situation(times.seconds, _mtbf(processes))
     policy = _checkpoint(text, lines, allow_programs)
@@ -268,7 +269,7 @@ def read_job(job: str | Path | Mapping[str, Any], allow_programs: bool = False) 
         situation=situation,
         costs=times.costs(text.costs, cluster.nodes),
         tokens_per_step=text.tokens_per_step or times.tokens,
-        notes=[*times.notes, *_notes(text, plan)],
+        notes=[*times.notes, *of_machine, *_notes(text, plan)],
         step_interval=times.interval,
         retries=_retries(text, lines),
         telemetry=text.telemetry,
@@ -669,6 +670,8 @@ def _notes(text: JobText, plan: CampaignPlan) -> list[str]:
         ]
         if zero:
             notes.append(f"recovery: {' and '.join(zero)} taken as 0")
+        if own := plan.recovery.at_once():
+            notes.append(f"recovery: {own}")
         if not text.cluster.repair_hours:
             notes.append("cluster.repair_hours taken as 0: failed nodes are spares again at once")
     if plan.logged and plan.steps and plan.logged[-1].time < plan.steps * plan.step_seconds:

@@ -107,8 +107,8 @@ class CostsText(_Part, frozen=True, kw_only=True):
     """Of a node that trains."""
     idle_node_watts: NotNegative | None = None
     """Of one that does not: a spare, or all while the job is down."""
-    pue: AtLeastOne = 1.0
-    """What the building draws for every watt of the nodes."""
+    pue: AtLeastOne | None = None
+    """What the building draws for every watt of the nodes; by default what the machine says, else 1."""
     node_hour_price: NotNegative | None = None
     """Spares cost as much as nodes in use."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -42,8 +43,7 @@ def sensitivity(
     plan = job.plan
     if not (plan.processes or plan.logged or plan.pool or plan.market):
         return []
-    before = outcomes[:HISTORIES]
-    changed = [_change(text, plan, before, seed) for text, plan in changes(job)]
+    changed = [_change(text, plan, outcomes, seed) for text, plan in changes(job)]
     return sorted(changed, key=lambda change: -change.days_saved)
 
 
@@ -58,8 +58,9 @@ def changes(job: CampaignJob) -> Iterator[tuple[str, CampaignPlan]]:
             yield f"{words} twice as fast", _with(plan, recovery=faster)
     if plan.market:
         yield "nodes that are never taken away", _with(plan, market=None)
-    if plan.pool and plan.pool.nodes:
-        yield "no slow nodes", _with(plan, pool=None)
+    if plan.pool and (plan.pool.slow_share or plan.pool.onsets_per_day):
+        healthy = replace(plan.pool, slow_share=0.0, onsets_per_day=0.0)
+        yield "no slow nodes", _with(plan, pool=healthy)
     if plan.every != NEVER:
         if plan.every > 1:
             shorter = plan.every // 2
@@ -73,18 +74,29 @@ def _with(plan: CampaignPlan, **fields: object) -> CampaignPlan:
 
 
 def _change(
-    text: str, plan: CampaignPlan, before: Sequence[HistoryOutcome], seed: int
+    text: str, plan: CampaignPlan, outcomes: Sequence[HistoryOutcome], seed: int
 ) -> CampaignChange:
+    before = outcomes[:HISTORIES]
     after = [JobHistory(plan, f"{seed}/{number}").run() for number in range(len(before))]
     days = [_days(a, b, plan) for a, b in zip(after, before, strict=True)]
     saved = HistorySpread.of([b.seconds / DAY - d for b, d in zip(before, days, strict=True)])
     return CampaignChange(
         change=text,
         days=HistorySpread.of(days).mean,
+        effective_share=_useful_days(outcomes) / (_mean_days(outcomes) - saved.mean),
         effective_ratio=HistorySpread.of([o.useful / o.seconds for o in after]).mean,
         days_saved=saved.mean,
         ci95=saved.ci95,
     )
+
+
+def _useful_days(outcomes: Sequence[HistoryOutcome]) -> float:
+    """Mean days of useful steps at the healthy job's speed."""
+    return math.fsum(o.useful for o in outcomes) / len(outcomes) / DAY
+
+
+def _mean_days(outcomes: Sequence[HistoryOutcome]) -> float:
+    return math.fsum(o.seconds for o in outcomes) / len(outcomes) / DAY
 
 
 def _days(after: HistoryOutcome, before: HistoryOutcome, plan: CampaignPlan) -> float:
@@ -195,6 +207,7 @@ def _result(
         seed=seed,
         days=days,
         days_interval=_days_interval(job, days, ratio),
+        effective_share=_useful_days(outcomes) / days.mean,
         effective_ratio=ratio,
         goodput=ratio.mean * plan.nodes / (plan.nodes + plan.spares),
         availability=1 - stopped / (days.mean * 24),
@@ -241,7 +254,7 @@ def _energy(job: CampaignJob, hours: float, stopped: float) -> float | None:
     watt_hours = (
         plan.nodes * (busy * (hours - stopped) + rest * stopped) + plan.spares * rest * hours
     )
-    return job.costs.pue * watt_hours / 1000
+    return (job.costs.pue or 1.0) * watt_hours / 1000
 
 
 def _retries(job: CampaignJob, chains: int, seed: int) -> RetryFigures | None:

@@ -96,6 +96,10 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     replace_slow_after_seconds: NotNegative = math.inf
     """A slow node is replaced by a spare once it has been slow for so long; by default never."""
 
+    def at_once(self) -> str:
+        """Says which time of the policy's own is 0, and when those of a restart count beside it."""
+        return ""
+
     def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Work since the checkpoint is lost."""
         job.roll_back(scope)
@@ -133,6 +137,15 @@ class HotSpares(Recovery, frozen=True, kw_only=True):
     restarting: ClassVar[tuple[str, ...]] = (*Recovery.restarting, "swap_seconds")
 
     swap_seconds: NotNegative = 0.0
+
+    def at_once(self) -> str:
+        """A swap that takes no time."""
+        return (
+            ""
+            if self.swap_seconds
+            else "swap_seconds taken as 0: a spare takes a place at once; restart_seconds and "
+            "replacement_seconds count only after waiting for a repair and where no node was lost"
+        )
 
     def detected(self, job: JobInProgress) -> None:
         """A swap while spares last; after waiting for a repair, a full restart."""
@@ -194,6 +207,15 @@ class InStep(Elastic, frozen=True, kw_only=True):
     rejoin_seconds: NotNegative = 0.0
     """How long the job stops when replicas leave or come back."""
 
+    def at_once(self) -> str:
+        """Replicas that take no time to leave and come back."""
+        return (
+            ""
+            if self.rejoin_seconds
+            else "rejoin_seconds taken as 0: replicas leave and come back at once; restart_seconds and "
+            "replacement_seconds count only after waiting for a repair"
+        )
+
     def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Nothing but the step is lost while enough replicas are left."""
         if job.runs and job.present >= self.min_nodes:
@@ -232,6 +254,15 @@ class LiveMigration(Recovery, frozen=True, kw_only=True):
     migration_seconds: NotNegative = 0.0
     coverage: Share = 1.0
     """The share of failures that leave the node's state within reach."""
+
+    def at_once(self) -> str:
+        """A state that moves in no time."""
+        return (
+            ""
+            if self.migration_seconds
+            else "migration_seconds taken as 0: a node's state moves at once; restart_seconds and "
+            "replacement_seconds count only without a spare and in the share that is not covered"
+        )
 
     def struck(self, job: JobInProgress, scope: Scope) -> None:
         """Moves if there is where to."""

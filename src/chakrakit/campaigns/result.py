@@ -83,7 +83,10 @@ class CampaignChange(Result, msgspec.Struct, frozen=True, kw_only=True):
     change: str
     days: float
     """How long the campaign would take."""
+    effective_share: float
+    """What of the days would be of use: the same work in other days."""
     effective_ratio: float
+    """The mean of the histories' own ratios."""
     days_saved: float
     ci95: tuple[float, float]
     """Of the days saved."""
@@ -99,8 +102,11 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     days_interval: tuple[float, float] | None = None
     """Where 90 of 100 real campaigns should lie: by their failures, and by how far the predicted step may be
     off. None where the step was given or measured, or where the job runs for a given time."""
+    effective_share: float
+    """What of the mean days was of use; the rest is `lost_hours`."""
     effective_ratio: HistorySpread
-    """Time of useful steps at the healthy job's speed, over all time."""
+    """Of each history the time of useful steps at the healthy job's speed, over all time. In the mean of
+    these ratios short histories count as much as long ones; `effective_share` is the ratio of the means."""
     goodput: float
     """The same in nodes: useful node-hours over all node-hours, those of spares included."""
     availability: float
@@ -124,6 +130,7 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     mtbf_hours: float | None
     """Mean time between failures of the job as described; None where nothing fails or a log says when."""
     energy_kwh: float | None
+    """With servers and building as far as `costs` or the machine says what they draw; notes say which."""
     price: float | None
     preemptions: float = 0.0
     """Mean number of times that the nodes were taken away."""
@@ -145,20 +152,6 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
         """How many nodes measured slow, and how many of those were not."""
         healthy = f" ({self.excluded_healthy:,.1f} of them healthy)" * bool(self.excluded_healthy)
         return f"{self.excluded:,.1f} nodes measured slow{healthy}"
-
-    @property
-    def effective_share(self) -> float:
-        """What of the mean days was of use: the rest is `lost_hours`.
-
-        `effective_ratio.mean` is the mean of the histories' own ratios, in which short ones count as much as
-        long ones.
-        """
-        lost = math.fsum(msgspec.structs.asdict(self.lost_hours).values())
-        return 1 - lost / (24 * self.days.mean)
-
-    def effective_share_with(self, change: CampaignChange) -> float:
-        """The same after a change, which does the same work in other days."""
-        return self.effective_share * self.days.mean / change.days
 
     @property
     def what_cost_the_days(self) -> str:

@@ -41,6 +41,10 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
         """Costs as given; what the machine says where nothing is given."""
         return described
 
+    def notes_on(self, described: CostsText, nodes: int) -> list[str]:
+        """What was taken of the machine for a job of so many nodes; refuses a number that cannot be."""
+        return []
+
     def replica_nodes(self, nodes: int) -> int | None:
         """Nodes of one data-parallel replica, where that is known."""
         return None
@@ -62,16 +66,50 @@ class SimulatedStep(StepTimes, frozen=True, kw_only=True):
     summary: SimulationSummary
 
     def costs(self, described: CostsText, nodes: int) -> CostsText:
-        """The machine's power and price, unless the job file has its own."""
+        """The machine's power, servers, building and price, unless the job file has its own."""
         simulated: dict[str, Any] = {}
         seconds = self.summary.makespan_ns * 1e-9
         if described.node_watts is None and self.summary.energy_joules is not None:
-            simulated["node_watts"] = self.summary.energy_joules / seconds / nodes
-            idle = [self.machine.device(i).idle_power for i in range(len(self.traces))]
-            simulated["idle_node_watts"] = math.fsum(idle) / nodes
+            busy = self.summary.energy_joules / seconds
+            idle = math.fsum(self.machine.device(i).idle_power for i in range(len(self.traces)))
+            simulated["node_watts"] = self._with_servers(busy) / nodes
+            simulated["idle_node_watts"] = self._with_servers(idle) / nodes
+            if described.pue is None and self.machine.site is not None:
+                simulated["pue"] = self.machine.site.pue
         if described.node_hour_price is None and self.summary.price is not None:
             simulated["node_hour_price"] = self.summary.price / (seconds / 3600) / nodes
         return msgspec.structs.replace(described, **simulated)
+
+    def _with_servers(self, watts: float) -> float:
+        site = self.machine.site
+        return watts if site is None else site.server_joules(watts, len(self.traces), 1.0)
+
+    def notes_on(self, described: CostsText, nodes: int) -> list[str]:
+        """How many devices a node has, and whose power is counted, where that could be taken otherwise."""
+        return [*self._check_nodes(nodes), *self._whose_power(described)]
+
+    def _check_nodes(self, nodes: int) -> list[str]:
+        """Refuses nodes that the machine does not have; a machine need not say what a node of it is."""
+        ranks, site = len(self.traces), self.machine.site
+        size = site.devices_per_server if site else self.machine.node_size
+        expected = -(-ranks // size)
+        if nodes == expected:
+            return []
+        if site is not None or ranks % nodes:
+            raise ConfigError(
+                f"cluster.nodes is {nodes}, and the workload's {ranks} ranks are on {expected} of "
+                f"{self.machine.name}, {size} devices each; give `nodes: {expected}`, or another plan"
+            )
+        return [f"nodes of {ranks // nodes} devices, of {self.machine.name}'s {size} side by side"]
+
+    def _whose_power(self, described: CostsText) -> list[str]:
+        if described.node_watts is not None or self.summary.energy_joules is None:
+            return []
+        name, site = self.machine.name, self.machine.site
+        if site is None:
+            return [f"energy is of the devices alone: {name} says nothing of servers and building"]
+        pue = site.pue if described.pue is None else described.pue
+        return [f"energy is with {name}'s servers, and the building by a pue of {pue:g}"]
 
     def replica_nodes(self, nodes: int) -> int | None:
         """From the plan; several replicas on a node come and go with it."""

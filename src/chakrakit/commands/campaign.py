@@ -146,8 +146,7 @@ def _print(result: CampaignResult) -> None:
     rows = [(name, f"{getattr(lost, name):,.3f}") for name in names]
     print_table(("lost to", "hours"), rows)
     changes = [
-        (c.change, f"{c.days_saved:+,.3f}", f"{result.effective_share_with(c):.2%}")
-        for c in result.sensitivity
+        (c.change, f"{c.days_saved:+,.3f}", f"{c.effective_share:.2%}") for c in result.sensitivity
     ]
     if changes:
         print_table(("change", "days saved", "effective"), changes)

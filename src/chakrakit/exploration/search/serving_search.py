@@ -389,8 +389,9 @@ def search_serving_on(
     refused: dict[str, str] = {}
     for machine in machines:
         try:
-            price = {"price_per_hour": prices[machine]}
-            found.append(search_serving(model, gpus, machine, requests, slo, **price, **settings))
+            price = prices[machine]
+            given = (model, gpus, machine, requests, slo)
+            found.append(search_serving(*given, price_per_hour=price, **settings))
         except ConfigError as error:
             refused[machine] = str(error)
         if found and found[-1][0].stopped:

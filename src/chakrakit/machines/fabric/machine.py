@@ -40,15 +40,17 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     carbon_kg_per_kwh: float | None = None
     """CO2 equivalent of the electricity."""
 
-    def facility_joules(self, device_joules: float, devices: int, seconds: float) -> float:
-        """The energy of the building while its devices take `device_joules` over these seconds.
+    def server_joules(self, device_joules: float, devices: int, seconds: float) -> float:
+        """The energy of servers while their devices take `device_joules` over these seconds.
 
         Devices that are used answer for their share of a server; others of it are somebody else's.
         """
         servers = devices / self.devices_per_server
-        return self.pue * (
-            device_joules * (1 + self.server_share) + servers * self.server_watts * seconds
-        )
+        return device_joules * (1 + self.server_share) + servers * self.server_watts * seconds
+
+    def facility_joules(self, device_joules: float, devices: int, seconds: float) -> float:
+        """The same with the building."""
+        return self.pue * self.server_joules(device_joules, devices, seconds)
 
     def carbon_kg(self, facility_joules: float) -> float | None:
         """CO2 equivalent of that energy; None where the carbon intensity is not known."""
