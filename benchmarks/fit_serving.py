@@ -43,7 +43,7 @@ from serving_silicon import (
 
 from chakrakit.errors import ChakraError
 from chakrakit.serving.calibration import Constants, Region
-from chakrakit.serving.session import attention_kind
+from chakrakit.serving.session import attention_kinds
 from chakrakit.serving.steps import StepOperators, times_on
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.models import model_named
@@ -351,7 +351,7 @@ def region_of(cases: list[Case]) -> Region:
         prompt=span([c.row["isl"] for c in cases]),
         output=span([c.row["osl"] for c in cases]),
         tp=span([layout(c.row)["tp"] for c in cases]),
-        attention=sorted({attention_kind(m) for m in models}),
+        attention=sorted({kind for m in models for kind in attention_kinds(m)}),
         experts=any(m.experts for m in models),
         precisions=sorted({quantization(c.row) or "bf16" for c in cases}),
     )

@@ -14,6 +14,7 @@ import chakrakit as ck
 from chakrakit.commands import group
 from chakrakit.errors import ConfigError
 from chakrakit.serving import serving_of
+from chakrakit.serving.session import attention_kinds
 
 STREAM = "poisson{rate=20,n=60,prompt=300,output=20,seed=1}"
 BASE = ("llama-3.1-8b", "dgx-h100", STREAM)
@@ -186,3 +187,28 @@ def test_prompts_that_wait_for_room_beside_drafts_are_said(tokens, drafts, said)
     requests = "closed{concurrency=64,n=128,prompt=1024,output=32}"
     notes = ck.serve("llama-3.1-8b", "dgx-h100", requests, engine).notes
     assert any("prompts wait until some end" in note for note in notes) == said
+
+
+SPARSE = {
+    "model_type": "deepseek_v32", "hidden_size": 512, "num_hidden_layers": 4, "intermediate_size": 1024,
+    "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1024, "q_lora_rank": 128,
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+    "index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048, "first_k_dense_replace": 2,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 256,
+    "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]},
+}  # fmt: skip
+
+
+def test_sparse_latent_attention_has_an_index_in_eight_bits(tmp_path: Path) -> None:
+    """Its keys are kept in them, its scores computed at their rate, and notes call it what it is."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(SPARSE))
+    serving = serving_of(str(file), "dgx-h200", "closed{concurrency=1,n=1,prompt=512,output=4}")
+    assert attention_kinds(serving.model) == ["latent", "sparse"]
+    operators = serving.operators(1)
+    assert operators.cache_bytes_per_token(8192) == 4 * (576 * 2 + 132)
+    assert {work.dtype for work in operators.attention} == {"bf16", "fp8"}
+    (note,) = (n for n in serving.served().result().notes if "leave what the constants" in n)
+    assert "sparse attention" in note
+    assert "multi-head" not in note
+    assert "weights" not in note  # those of FP8 were fitted, whatever a file calls them

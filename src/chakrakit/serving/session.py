@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, PICO, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
-from chakrakit.operators import element_bytes
+from chakrakit.operators import element_bytes, rate_name
 from chakrakit.results import counted
 from chakrakit.serving.calibration import FITTED_TO, Fitted, Region, constants_of
 from chakrakit.serving.cluster import (
@@ -57,8 +57,17 @@ from chakrakit.serving.steps import (
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import PS_PER_NS, Card, Footprint, Run, TraceSet, footprint_of
 from chakrakit.trace.storage import write_with_requests
-from chakrakit.workloads.description import Decoder, Model, Step
-from chakrakit.workloads.layers import caches_of
+from chakrakit.workloads.description import (
+    Attention,
+    CompressedAttention,
+    Decoder,
+    LatentAttention,
+    Mixer,
+    Model,
+    Recorded,
+    Step,
+    layer_rows,
+)
 from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
@@ -183,15 +192,16 @@ class ServingSession:
         batch = sum(int(t["pieces"]) for t in outcome.totals) / max(1, steps)
         sizes = (batch, float(outcome.stream.prompt.mean()), float(outcome.stream.output.mean()))
         requests, prompt, output = (max(1, round(size)) for size in sizes)
+        stated = self.operators(self._tps[0]).model_figures.precision.weights
         run = Region(
             runs=1,
             requests=(requests, requests),
             prompt=(prompt, prompt),
             output=(output, output),
             tp=(min(self._tps), max(self._tps)),
-            attention=[attention_kind(self.model)],
+            attention=attention_kinds(self.model),
             experts=bool(self.model.experts),
-            precisions=[self.operators(self._tps[0]).model_figures.precision.weights],
+            precisions=list(dict.fromkeys(map(rate_name, stated.split(" + ")))),
         )
         beyond = self.fitted.region.beyond(run)
         if self.fitted.device != self.device.name:
@@ -493,13 +503,29 @@ class ServingSession:
         return replace(self, clocks=Clocks(mhz, cap), costs={})
 
 
-def attention_kind(model: Decoder) -> str:
-    """`latent`, `multi-head`, `grouped-query` or `no`, as constants' regions tell them apart."""
-    if model.kv_lora:
-        return "latent"
-    if not any(kept.per_token for kept in caches_of(model, 1, Step())):
-        return "no"
-    return "multi-head" if model.kv_heads in (None, 0, model.heads) else "grouped-query"
+def attention_kinds(model: Decoder) -> list[str]:
+    """Kinds of attention in the layers of a model, as constants' regions tell them apart; `no` for none.
+
+    `latent`, `compressed`, `multi-head` and `grouped-query`; also `sparse` where an index chooses the keys.
+    """
+    kinds = [
+        kind for layer in layer_rows(model).kinds.values() for kind in _kinds(model, layer.mixer)
+    ]
+    return sorted(set(kinds)) or ["no"]
+
+
+def _kinds(model: Decoder, mixer: Mixer | None) -> Iterator[str]:
+    match mixer:
+        case LatentAttention():
+            yield "latent"
+        case CompressedAttention():
+            yield "compressed"
+        case Attention():
+            yield "multi-head" if mixer.kv_heads == mixer.heads else "grouped-query"
+        case Recorded() if mixer.cache:
+            yield "multi-head" if model.kv_heads in (None, 0, model.heads) else "grouped-query"
+    if getattr(mixer, "index", None) is not None:
+        yield "sparse"
 
 
 def decoder_named(model: str | Model) -> Decoder:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.machines.device import PICO
 from chakrakit.serving.plan import EngineLayout
-from chakrakit.serving.requests import RequestStream, joined
+from chakrakit.serving.requests import RequestStream, repeated
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.serving.session import ServingSession
 
@@ -26,16 +26,11 @@ _SOME = 100
 """Requests that tell how long one takes alone."""
 _MS = 1e-9
 """Milliseconds in a picosecond."""
-_COPY = 0x9E3779B97F4A7C15
-"""Added to the ids of content in each copy of a stream: 2⁶⁴ over the golden ratio, so that none meet."""
 
 
 def is_open(session: ServingSession) -> bool:
     """Whether all requests arrive at times of their own, whatever becomes of others."""
-    stream = session.stream
-    waits = stream.continues is not None and bool((stream.continues >= 0).any())
-    closed = stream.concurrency or session.source is not None or stream.contents is not None
-    return not (closed or waits or (stream.after >= 0).any())
+    return session.source is None and session.stream.is_open
 
 
 def smallest_alike(layout: EngineLayout) -> tuple[EngineLayout, int]:
@@ -86,21 +81,3 @@ def served_on(session: ServingSession, served: ServedRun, level: ServiceLevel) -
     if copies <= 1:
         return None
     return replace(session, stream=repeated(stream, int(copies))).served(level)
-
-
-def repeated(stream: RequestStream, copies: int) -> RequestStream:
-    """The requests again and again, a mean gap after the last; copies share no content."""
-    if copies <= 1:
-        return stream
-    span = int(np.ptp(stream.arrival_ps))
-    period = span + span // max(1, len(stream) - 1)
-    parts = [
-        replace(
-            stream,
-            arrival_ps=stream.arrival_ps + copy * period,
-            ids=stream.ids + np.uint64(copy * _COPY % 2**64),
-            group=None,
-        )
-        for copy in range(copies)
-    ]
-    return joined(parts)

@@ -19,6 +19,7 @@ from chakrakit.workloads.description import (
     Step,
 )
 from chakrakit.workloads.layers import stack_of
+from chakrakit.workloads.layers.kept import kept
 
 HIDDEN, SEQ = 64, 256
 INDEX = Index(heads=4, dim=16, most=32)
@@ -63,6 +64,36 @@ def test_sparse_attention_scores_all_keys_with_a_small_head_and_meets_few() -> N
     index = 24 * 4 * 16 + HIDDEN * 16 + 2 * 16 + HIDDEN * 4
     plain = Layer(mixer=latent.replace(index=None))
     assert parameters(Layer(mixer=latent)) == parameters(plain) + index
+
+
+@pytest.mark.parametrize(("kind", "dtype", "each"), [("train", "bf16", 2), ("prefill", "fp8", 1)])
+def test_an_index_of_eight_bits_has_them_in_inference(kind: str, dtype: str, each: int) -> None:
+    """Its queries and keys then have one byte an element; those of attention itself stay."""
+    latent = LatentAttention(
+        heads=8, q_lora=24, kv_lora=32, rope_dim=8, nope_dim=16, value_dim=16,
+        index=INDEX.replace(dtype="fp8"),
+    )  # fmt: skip
+    decoder = Decoder(
+        layers=1, hidden=HIDDEN, heads=8, vocab=128, kinds={"it": Layer(mixer=latent)}, pattern=["it"]
+    )  # fmt: skip
+    nodes = stack_of(decoder, Plan(), Step(kind=kind, seq=SEQ)).block("it").forward
+    index, core = (n for n in nodes if n.op == "attention")
+    assert (index.dtype, core.dtype) == (dtype, "bf16")
+    assert index.bytes == SEQ * (4 + 1) * 16 * each
+
+
+def test_keys_of_an_index_of_eight_bits_are_kept_with_their_scales() -> None:
+    """DeepSeek-V3.2's: 128 bytes and a scale of four, whatever type the latent cache has."""
+    index = Index(heads=64, dim=128, most=2048, dtype="fp8")
+    latent = LatentAttention(
+        heads=128, q_lora=1536, kv_lora=512, rope_dim=64, nope_dim=128, value_dim=128, index=index
+    )
+    assert [kept(latent, 8, each, "bf16").per_token for each in (2, 1)] == [
+        576 * 2 + 132,
+        576 + 132,
+    ]
+    plain = latent.replace(index=index.replace(dtype=""))
+    assert kept(plain, 8, 2, "bf16").per_token == (576 + 128) * 2
 
 
 def test_recurrences_work_in_proportion_to_tokens() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chakrakit.errors import ChakraError, ConfigError
-from chakrakit.serving.session import attention_kind
+from chakrakit.serving.session import attention_kinds
 from chakrakit.workloads.description import Experts, Step, Workload
 from chakrakit.workloads.generate import model_figures
 from chakrakit.workloads.generate.figures import parameters
@@ -212,7 +212,7 @@ def test_a_model_of_state_spaces_alone_keeps_a_state_per_sequence(tmp_path):
     assert {layer.per_token for layer in kept} == {0}
     state = 80 * 64 * 128 + 3 * (80 * 64 + 2 * 128)
     assert sum(layer.per_sequence for layer in kept) == 64 * 2 * state
-    assert attention_kind(model) == "no"
+    assert attention_kinds(model) == ["no"]
 
 
 def test_parameters_of_layers_of_several_kinds(tmp_path):

@@ -95,6 +95,13 @@ class RequestStream:
     def __len__(self) -> int:
         return len(self.prompt)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether all requests arrive at times of their own, whatever becomes of others."""
+        waits = self.continues is not None and bool((self.continues >= 0).any())
+        closed = self.concurrency or self.contents is not None
+        return not (closed or waits or bool((self.after >= 0).any()))
+
     def scaled(self, rate: float = 1.0, prompt: float = 1.0, output: float = 1.0) -> RequestStream:
         """The same requests arriving `rate` times as fast, with lengths multiplied and rounded."""
         for name, factor in (("rate", rate), ("prompt", prompt), ("output", output)):
@@ -239,6 +246,28 @@ def joined(parts: Sequence[RequestStream]) -> RequestStream:
         names=None,
         contents=None,
     )
+
+
+_COPY = 0x9E3779B97F4A7C15
+"""Added to the ids of content in each copy of a stream: 2⁶⁴ over the golden ratio, so that none meet."""
+
+
+def repeated(stream: RequestStream, copies: int) -> RequestStream:
+    """The requests again and again, a mean gap after the last; copies share no content."""
+    if copies <= 1:
+        return stream
+    span = int(np.ptp(stream.arrival_ps))
+    period = span + span // max(1, len(stream) - 1)
+    parts = [
+        replace(
+            stream,
+            arrival_ps=stream.arrival_ps + copy * period,
+            ids=stream.ids + np.uint64(copy * _COPY % 2**64),
+            group=None,
+        )
+        for copy in range(copies)
+    ]
+    return joined(parts)
 
 
 def _widened(after: I64, count: int, width: int) -> I64:

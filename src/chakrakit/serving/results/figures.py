@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import FILLS, PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread, spread_of_any
-from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
-from chakrakit.serving.requests import RequestStream
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup, run
+from chakrakit.serving.requests import RequestStream, repeated
 from chakrakit.serving.results.summary import (
     KvCache,
     PoolFigures,
@@ -449,7 +449,24 @@ class ServedRun:
         come = np.count_nonzero(served.arrival > begin + 2 * quarter)
         if last - second <= max(_LEFT_BEHIND * come, _DEVIATIONS * np.sqrt(second + last)):
             return None
+        if self._grows_again(last) <= _LEFT_BEHIND * come:
+            return None  # they piled up where the stream happens to be dense
         return second, last
+
+    def _grows_again(self, last: float) -> float:
+        """By how many requests under way grow where the stream begins anew at its end.
+
+        Both times the same come in the last quarter, in which so many were under way at first. Of streams
+        that cannot be served again, where requests wait for others or a policy decides, it is not known.
+        """
+        setup = self.setup
+        if not setup.stream.is_open or setup.source is not None or setup.hooks is not None:
+            return np.inf
+        twice = repeated(setup.stream, 2)
+        again = run(replace(setup, stream=twice, may_miss=None, record_steps=False, window=(0, 0)))
+        longer = replace(self, setup=replace(setup, stream=twice), outcome=again)._latencies
+        end = float(longer.arrival.max())
+        return _under_way(longer, end - self.stream_ms / 4, end) - last
 
     @property
     def alone_ms(self) -> float:

@@ -26,6 +26,8 @@ class Index(Part, frozen=True, kw_only=True):
     """Whether a projection of the hidden state weighs the heads."""
     norm: Literal["layer", "both"] = "layer"
     """A layer norm of the keys, or RMS norms of queries and keys."""
+    dtype: Literal["", "fp8"] = ""
+    """In which inference multiplies queries and keys and keeps the keys; empty: as the layer's own."""
 
 
 class Attention(Part, frozen=True, kw_only=True, tag="attention", tag_field="kind"):

@@ -11,6 +11,7 @@ from chakrakit.workloads.description import (
     CompressedAttention,
     Decoder,
     DeltaNet,
+    Index,
     LatentAttention,
     Mixer,
     Recorded,
@@ -22,6 +23,9 @@ from chakrakit.workloads.layers.attention import ALL, Reach
 
 STATE_DTYPE = "fp32"
 """Recurrences of delta rules are kept in full precision: their errors add up over a sequence."""
+
+SCALED_TOGETHER = 128
+"""Elements of a key in eight bits that have one scale, as DeepSeek's indexer keeps them."""
 
 
 class CachedKeys(NamedTuple):
@@ -83,8 +87,7 @@ def kept(mixer: Mixer | None, tp: int, cached_bytes: float, dtype: str) -> Kept:
         case LatentAttention():
             reach = Reach(mixer.index.most, sparse=True) if mixer.index else ALL
             latent = CachedKeys(reach, (mixer.kv_lora + mixer.rope_dim) * cached_bytes)
-            index = [CachedKeys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
-            return Kept((latent, *index))
+            return Kept((latent, *_index(mixer.index, ALL, cached_bytes)))
         case CompressedAttention():
             return _compressed(mixer, cached_bytes)
         case DeltaNet():
@@ -110,8 +113,18 @@ def _keys(mixer: Attention, tp: int, cached_bytes: float) -> Kept:
     heads = max(1, mixer.kv_heads / tp)  # ranks beyond the heads hold copies
     width = mixer.head_dim + (mixer.value_dim or mixer.head_dim)
     keys = CachedKeys(reach_of(mixer), heads * width * cached_bytes)
-    index = [CachedKeys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
-    return Kept((keys, *index))
+    return Kept((keys, *_index(mixer.index, ALL, cached_bytes)))
+
+
+def _index(index: Index | None, reach: Reach, cached_bytes: float) -> list[CachedKeys]:
+    """The keys of an index, whole on every rank; those of a type of its own have a scale for each block."""
+    if index is None:
+        return []
+    if index.dtype:
+        blocks = -(-index.dim // SCALED_TOGETHER)
+        size = index.dim * element_bytes(index.dtype) + blocks * element_bytes("fp32")
+        return [CachedKeys(reach, size)]
+    return [CachedKeys(reach, index.dim * cached_bytes)]
 
 
 def _compressed(mixer: CompressedAttention, cached_bytes: float) -> Kept:
@@ -121,9 +134,7 @@ def _compressed(mixer: CompressedAttention, cached_bytes: float) -> Kept:
         most = mixer.index.most if mixer.index else 0
         reach = Reach(most, mixer.ratio, sparse=bool(mixer.index))
         keys.append(CachedKeys(reach, mixer.head_dim * cached_bytes))
-    if mixer.index:
-        keys.append(CachedKeys(Reach(stride=mixer.ratio), mixer.index.dim * cached_bytes))
-    return Kept(tuple(keys))
+    return Kept((*keys, *_index(mixer.index, Reach(stride=mixer.ratio), cached_bytes)))
 
 
 def _tail(kernel: int, channels: int, dtype: str) -> float:

@@ -167,8 +167,16 @@ def _chosen(tape: Tape, index: Index, q: Tensor, x: Tensor, core: Core) -> Tenso
             keys = norm(tape, "attention.index.k_norm", keys, "layer")
         if index.weights:
             linear(tape, "attention.index.weights", x, Dim(index.heads))
+        small, keys = (_as_indexed(tape, index, t) for t in (small, keys))
         scores = selection(tape, "attention.index.core", small, keys, core)
         return vector(tape, "attention.index.top_k", [scores], ops=SOFTMAX)
+
+
+def _as_indexed(tape: Tape, index: Index, x: Tensor) -> Tensor:
+    """Queries or keys in the type in which inference multiplies them; norms and rotations cast them."""
+    if not index.dtype or tape.settings.training:
+        return x
+    return Tensor(x.dims, index.dtype, x.partial, x.node, needs_grad=False)
 
 
 def latent_attention(
@@ -261,6 +269,7 @@ def _chosen_entries(
         wide = linear(tape, "attention.index.q", q, Dim(index.heads * index.dim))
         small = heads_of(tape, wide, index.heads, index.dim)
         linear(tape, "attention.index.weights", x, Dim(index.heads))
+        small, keys = (_as_indexed(tape, index, t) for t in (small, keys))
         scores = selection(tape, "attention.index.core", small, keys, core)
         return vector(tape, "attention.index.top_k", [scores], ops=SOFTMAX)
 

@@ -332,8 +332,10 @@ class TextReader:
             if word not in ("indexed_attention", "full_attention"):
                 raise keys.wrong("layer_types", word, "indexed_attention or full_attention")
         most = keys.count("index_topk", default=0)
+        # DeepSeek's inference/model.py of V3.2 (class Indexer) and vLLM's (DeepseekV32IndexerCache) quantize
+        # queries and keys to float8_e4m3fn and keep the keys so, with a scale of four bytes for each 128.
         index = Index(
-            heads=keys.count("index_n_heads"), dim=keys.count("index_head_dim"), most=most
+            heads=keys.count("index_n_heads"), dim=keys.count("index_head_dim"), most=most, dtype="fp8"
         ) if most else None  # fmt: skip
         if keys.words("indexer_types"):
             kinds = keys.words("indexer_types")
