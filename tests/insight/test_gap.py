@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.gap import _copied_inside, _family, _heads
+from chakrakit.insight.gap import _copied_inside, _family, _heads, _kernels
 from chakrakit.trace.sets import Times, run_of
 
 
@@ -41,3 +41,15 @@ def test_copies_within_a_device_are_told_from_those_to_and_from_the_host() -> No
     start, end = np.array([0, 10, 30]) * 1000, np.array([10, 30, 70]) * 1000
     run = run_of(ck.TraceSet([t.build()]), {0: Times(start, end)}, tick_ps=1000)
     assert _copied_inside(run) == 10_000
+
+
+@pytest.mark.parametrize("count", [3, 8, 20])
+def test_operators_named_or_not_come_to_all_computation(count: int) -> None:
+    """Half of them are in both runs; those that differ most are named, and none of the others is lost."""
+    a = {f"op{i}": 10.0 * i for i in range(count)}
+    b = {f"op{i}": 3.0 * i * i for i in range(count // 2, 3 * count // 2)}
+    parts = list(_kernels((a, b), 5000.0, 7000.0))
+    assert sum(part.predicted_ns for part in parts) == pytest.approx(5000)
+    assert sum(part.measured_ns for part in parts) == pytest.approx(7000)
+    named = [abs(part.measured_ns - part.predicted_ns) for part in parts[:-2]]
+    assert named == sorted(named, reverse=True)

@@ -55,6 +55,12 @@ def test_the_culprit_of_a_planted_fault_is_named(tmp_path: Path, kind: str, seed
     assert [(c.kind, c.rank) for c in culprits] == [(expected, rank)]
 
 
+def test_calls_that_were_issued_and_never_began_wait_as_well(tmp_path: Path) -> None:
+    """Their streams were busy, or their kernels did not report that they began."""
+    run, _ = link([write_dumps(tmp_path, RANKS, CALLS, 1, hang(5, 20, state="scheduled"))])
+    assert [(c.kind, c.rank) for c in hang_culprits(board_of(run))] == [("missing-rank", 5)]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_clean_recording_has_no_culprit(tmp_path: Path, seed: int) -> None:
     run, _ = link([write_dumps(tmp_path, RANKS, CALLS, seed)])

@@ -72,15 +72,15 @@ def dump_of(rank: int, ranks: int, calls: int, seed: int, tensor: int = 4) -> Du
     return {"version": "2.10", "entries": entries, "pg_config": config, "pg_status": {}}
 
 
-def hang(rank: int, at: int, dead: bool = False) -> Fault:
+def hang(rank: int, at: int, dead: bool = False, state: str = "started") -> Fault:
     """The rank never makes its call number `at`, or has died before; the others wait there."""
 
     def plant(me: int, dump: Dump) -> None:
         entries = dump["entries"]
         del entries[at + (0 if me == rank else 2) :]
         if me != rank:
-            for entry, state in zip(entries[at:], ("started", "scheduled"), strict=True):
-                entry |= {"state": state, "duration_ms": None, "time_discovered_completed_ns": None}
+            for entry, now in zip(entries[at:], (state, "scheduled"), strict=True):
+                entry |= {"state": now, "duration_ms": None, "time_discovered_completed_ns": None}
         elif dead:
             dump.clear()
 
