@@ -430,7 +430,7 @@ MADE_FROM = [
     "operators of recordings on one H200",
     "nccl-tests on 4 GPUs: ai-dynamo/aiconfigurator 095f58a",
     "served requests: ai-dynamo/aiconfigurator 095f58a, rows not fitted",
-    "training steps: Megatron-Bridge, llm-foundry and torchtitan, rows not fitted",
+    "training steps: Megatron-Bridge, llm-foundry, torchtitan and MaxText, rows not fitted",
     "medians of recordings on one H200",
     "exchanges on 8 nodes, fitted on fewer: ai-dynamo/aiconfigurator 095f58a",
     "programs of small kernels on one H200",

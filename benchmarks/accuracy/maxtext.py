@@ -30,9 +30,9 @@ CUBES = {
     2048: [8, 16, 16],
 }
 """Chips of a v4's or v5p's slice along each direction, as Cloud TPU's tables of topologies have them."""
-REMATS = {"full": "needed", "minimal": "selective", "qkv_proj_offloaded": "needed"}
-"""What is computed again: all that gradients read; all but products, which leaves attention; the former but
-for the projections to q, k and v, which no plan here can say."""
+REMATS = {"full": "needed", "minimal": "others", "qkv_proj_offloaded": "needed"}
+"""What is computed again: all that gradients read; of that all but products; all but the projections to q, k
+and v, which no plan here can say."""
 _OLDER = {"MaxText-22B": (48, 6144, 24, 24576), "MaxText-52B": (32, 12288, 32, 49152)}
 """Layers, width, heads and width of the MLP of the v4's scripts; their sizes come out with heads of 256 and
 two matrices in an MLP, which were the defaults then."""

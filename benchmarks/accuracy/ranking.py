@@ -101,7 +101,7 @@ def _training(data: Path) -> Iterator[tuple[str, Times]]:
     """Seconds for a token of a GPU: for each model and system the fastest published row."""
     best: dict[str, dict[str, tuple[TrainingRow, float]]] = defaultdict(dict)
     for row, error in training_errors(data)[0].items():
-        system, model = row.row["system"].split()[0], row.row["model"].partition(" (")[0]
+        system, model = row.system, row.row["model"].partition(" (")[0]
         if row.row["model"].startswith("MPT") and row.row["model"] not in LLM_FOUNDRY:
             continue
         old = best[model].get(system)

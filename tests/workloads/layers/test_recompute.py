@@ -144,7 +144,7 @@ def test_a_saved_sum_that_only_clones_read_is_held_until_they_have(layer):
     assert named(found)["act.again"].free == 7
 
 
-@pytest.mark.parametrize("how", ["needed", "operators"])
+@pytest.mark.parametrize("how", ["needed", "operators", "others"])
 @pytest.mark.parametrize("overlap", [False, True])
 def test_steps_that_keep_less_hold_less_and_compute_more(how, overlap):
     plan = {"model": "llama3-8b", "layers": 4, "tp": 4, "seq": 4096, "tp_overlap": overlap}
@@ -154,3 +154,9 @@ def test_steps_that_keep_less_hold_less_and_compute_more(how, overlap):
     assert work[0] < work[1] < work[2]
     memory = [g.figures.per_rank[0].memory["activations"] for g in (full, less, kept)]
     assert memory[0] <= memory[1] < memory[2]
+
+
+def test_all_but_products_run_again(layer):
+    found = recomputed(layer, "others")
+    assert again(found) == ["norm", "core", "act"]
+    assert held(found) == 0

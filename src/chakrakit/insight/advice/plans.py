@@ -204,6 +204,7 @@ _LESS_RECOMPUTED = {
     "needed": ("none", "selective"),
     "selective": ("none",),
     "operators": ("none",),
+    "others": ("none",),
 }
 
 

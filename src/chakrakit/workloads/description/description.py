@@ -321,10 +321,11 @@ class Plan(Part, frozen=True, kw_only=True):
     """Layers of each virtual stage; by default as even as possible, the first ones larger."""
     tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
     """A schedule of your own: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
-    recompute: Literal["none", "selective", "full", "needed", "operators"] = "none"
+    recompute: Literal["none", "selective", "full", "needed", "operators", "others"] = "none"
     """What backward computes again: nothing, attention (selective), whole layers (full, as Megatron does), of
     these what gradients read (needed, as PyTorch's checkpoints do), or of that all but attention, reductions
-    and every other product in 16 bits (operators, as torchtitan's selective checkpoints do)."""
+    and every other product in 16 bits (operators, as torchtitan's selective checkpoints do), or all but
+    products (others, as JAX's `checkpoint_dots` does)."""
     order: str = "tp-cp-dp-pp"
     """Rank order, fastest axis first."""
     strict: bool = True

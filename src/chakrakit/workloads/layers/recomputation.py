@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import ceil, prod
 
+from chakrakit.machines.device import operand_sizes
 from chakrakit.operators import element_bytes
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode
@@ -16,7 +18,7 @@ def recomputed(block: Block, how: str) -> Block:
         return _full(block)
     if how == "selective":
         return _selective(block)
-    return _needed(block, _saved_operators(block) if how == "operators" else set())
+    return _needed(block, _SAVED[how](block))
 
 
 # --- whole layers -------------------------------------------------------------------------------
@@ -83,6 +85,18 @@ def _saved_operators(block: Block) -> set[int]:
     return {*products[::2], *others}
 
 
+def _saved_products(block: Block) -> set[int]:
+    return {i for i, n in enumerate(block.forward) if n.op == "matmul"}
+
+
+_SAVED: dict[str, Callable[[Block], set[int]]] = {
+    "needed": lambda _: set(),
+    "operators": _saved_operators,
+    "others": _saved_products,
+}
+"""Which results each way of recomputing keeps."""
+
+
 def _is_wide(node: BlockNode) -> bool:
     return element_bytes(node.dtype) > 1
 
@@ -143,10 +157,15 @@ def _hold(
 
 
 def _made_bytes(node: BlockNode) -> int:
-    """Bytes of a saved node's result."""
+    """Bytes of a saved node's result: of a collective, or of a product by its shapes."""
     if node.comm is not None:
         return node.out_size
-    raise NotImplementedError(f"{node.name}: its result is saved, and nobody says how large it is")
+    (*batch, rows, _), (*_, columns) = operand_sizes(node.shapes)
+    return ceil(prod(batch) * rows * columns * max(_WIDE, element_bytes(node.dtype)))
+
+
+_WIDE = 2
+"""Bytes of an element that a narrow product makes."""
 
 
 # --- attention alone ----------------------------------------------------------------------------

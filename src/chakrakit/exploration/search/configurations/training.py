@@ -32,7 +32,7 @@ _TITAN_SCHEDULES = {
     "zb-v": "ZBVZeroBubble",
     "dualpipe": "DualPipeV",
 }
-_TITAN_CHECKPOINTS = {"needed": "full", "operators": "selective"}
+_TITAN_CHECKPOINTS = {"needed": "full", "operators": "selective", "others": "selective"}
 
 
 def torchtitan(workload: Workload) -> Configuration:
@@ -46,10 +46,8 @@ def torchtitan(workload: Workload) -> Configuration:
         missing.append(f"{plan.data}: torchtitan shards parameters too (fsdp)")
     if plan.context == "ulysses":
         missing.append("context parallelism by exchanging heads: torchtitan passes keys around")
-    if plan.recompute == "selective":
-        missing.append(
-            "recomputation of attention alone: torchtitan's selective mode is `operators`"
-        )
+    if plan.recompute in ("selective", "others"):
+        missing.append(f"recompute {plan.recompute}: torchtitan's selective mode is `operators`")
     parameters = element_type("bf16" if step.dtype == "bf16" else "fp32")  # all that torchtitan has
     sections: dict[str, dict[str, Any]] = {
         "training": {
@@ -140,8 +138,8 @@ def _megatron_missing(workload: Workload) -> tuple[str, ...]:
         missing.append(f"{plan.data}: the distributed optimizer shards its own state alone")
     if plan.schedule not in ("1f1b", "interleaved"):
         missing.append(f"schedule {plan.schedule}: Megatron runs 1f1b, or interleaved with chunks")
-    if plan.recompute == "operators":
-        missing.append("recomputation by operators: Megatron names modules (recompute_modules)")
+    if plan.recompute in ("operators", "others"):
+        missing.append(f"recomputation of {plan.recompute}: Megatron names modules")
     return tuple(missing)
 
 
