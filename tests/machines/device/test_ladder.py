@@ -176,3 +176,14 @@ def test_a_user_s_own_profile_and_work_model_have_a_rung(tmp_path):
         name = "my own"
 
     assert rung_of(Own(), load_machine("dgx-h100").devices[0]) == "my own"
+
+
+def test_flops_of_rows_that_another_generator_typed_or_nobody_did_count():
+    """A product of 268 GFLOP takes as long whatever it is called; by its bytes it would take 18 µs."""
+    spans = []
+    for typed in ({"op_type": "matmul"}, {"op_type": "M"}, {}):
+        t = ck.TraceBuilder()
+        t.comp("out_emb.dw", num_ops=268_435_456_000, tensor_size=32_768_000, **typed)
+        spans.append(ck.simulate(ck.TraceSet([t.build()]), "dgx-h100").makespan_ns)
+    assert spans == [spans[0]] * 3
+    assert spans[0] > 268_435_456_000 / 989e3

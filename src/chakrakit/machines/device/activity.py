@@ -15,7 +15,7 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device.clocks import Clocks, Draws
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.generated import operand_sizes
+from chakrakit.machines.device.generated import STREAMING, operand_sizes
 from chakrakit.machines.device.launchers import operations_of
 from chakrakit.machines.device.power import (
     LATENCY,
@@ -131,8 +131,8 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask, _Types]:
     flops = np.where(rows, trace.column("num_ops", 0), 0).astype(np.float64)
     moved = np.where(rows, trace.column("tensor_size", 0), 0).astype(np.float64)
     product, attention = typed_as(trace, "matmul", "attention"), typed_as(trace, "attention")
-    if "op_type" not in trace.table.column_names:
-        product = flops > 16 * moved
+    untold = ~product & ~typed_as(trace, *STREAMING)
+    product |= untold & (flops > 16 * moved)
     names, codes = dtypes_of(trace)
     untyped = trace.texts("dtype")[0] < 0
     if (trace.edges.kind == EdgeKind.LAUNCH).any():

@@ -22,6 +22,9 @@ from chakrakit.operators import (
 
 _OPTIMIZER = "optimizer"
 """The `op_type` of a parameter update; it is timed as a fused AdamW."""
+STREAMING = ("vector", "lookup", "repack", _OPTIMIZER)
+"""The types of rows that take as long as their bytes. What is not typed, or as another generator types it,
+may be a product: its FLOPs count, at the rate of products."""
 _SHAPE = re.compile(r"\[([\d,]+)\]")
 _ATTENTION = "cudnn"
 """The kernels that stand for a fused attention: those that frameworks take on today's devices."""
@@ -60,6 +63,8 @@ def generated_operation(row: GeneratedRow) -> Operation | None:
     if row.op_type == "attention" and row.flops:
         part = _UNFUSED.search(row.name)
         return _unfused(row, sizes, *part.groups()) if part else _attention(row, sizes)
+    if row.flops and row.op_type not in STREAMING:
+        return Operation("gemm", (), row.flops, row.moved)
     return streamed(int(row.moved)) if row.moved else None
 
 
