@@ -102,7 +102,7 @@ def test_capacity_is_memory_less_what_else_is_there() -> None:
         ({"tp": 3}, "does not divide the 32 heads"),
         ({"tp": 16}, "needs 16 devices; dgx-h100 has 8"),
         ({"engine": "vllm{max_num_seqs=0}"}, "max_requests is 0"),
-        ({"engine": "vllm{max_seqs=3}"}, "unknown field `max_seqs`"),
+        ({"engine": "vllm{max_seqs=3}"}, "no option 'max_seqs'"),
         ({"engine": "orca"}, "no engine 'orca'"),
         ({"engine": "vllm{max_model_len=100}"}, "has 320 tokens; the engine takes 100"),
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
     from chakrakit.serving import Codec, EngineOptions, EngineSpec, RankFailure, Service
     from chakrakit.serving.requests import RequestStream, Source
-    from chakrakit.serving.results import ServeResult
+    from chakrakit.serving.results import ServeResult, TenantFigures
     from chakrakit.workloads.description import Model
 
 LaidOut = partial(Option, group="Engines")
@@ -140,7 +140,12 @@ class ServeOptions(TypedDict, total=False):
         Timed("Measured layer times, a folder or one of its tables.", None, metavar="FILE"),
     ]
     compute: Annotated[
-        str, Timed("auto (the device's own profile), roofline, or a profile.", "auto")
+        str,
+        Timed(
+            "auto (constants fitted to the engine, else the device's profile), roofline, data-sheet, or a "
+            "profile.",
+            "auto",
+        ),
     ]
     clock: Annotated[
         Pairs | float,
@@ -286,8 +291,8 @@ def _by_pool(result: ServeResult) -> None:
     print_table(("engines", "devices", "on", "busy", "requests a step", "most tokens held"), rows)
 
 
-def _by_tenant(result: ServeResult) -> None:
-    """A line for each tenant, where there are several."""
+def _by_tenant(figures: Mapping[str, TenantFigures], kind: str) -> None:
+    """A line for each tenant or priority, where there are several."""
     from chakrakit.results import spread_cells
 
     rows = [
@@ -299,11 +304,11 @@ def _by_tenant(result: ServeResult) -> None:
             f"{one.output_tokens_per_s:,.0f}",
             f"{one.attained:.1%}",
         )
-        for name, one in result.tenants.items()
+        for name, one in figures.items()
     ]
     if rows:
         names = ("requests", "ttft ms", "p99", "e2e ms", "tokens/s", "in time")
-        print_table(("tenant", *names), rows)
+        print_table((kind, *names), rows)
 
 
 def _spent(result: ServeResult) -> list[str]:
@@ -326,6 +331,11 @@ def _spent(result: ServeResult) -> list[str]:
     return lines
 
 
+def _queue_name(frontend_ms: float) -> str:
+    """The name of the time in the queue, with what of it is no queue."""
+    return f"in the queue, front end {frontend_ms:,.1f}" if frontend_ms else "in the queue"
+
+
 def _print(result: ServeResult) -> None:
     from chakrakit.results import spread_cells
 
@@ -334,7 +344,7 @@ def _print(result: ServeResult) -> None:
         "time per output token": result.tpot_ms,
         "between tokens": result.itl_ms,
         "end to end": result.e2e_ms,
-        "in the queue": result.queue_ms,
+        _queue_name(result.frontend_ms): result.queue_ms,
     }
     rows = [(name, *spread_cells(s, result.finished > 0)) for name, s in names.items()]
     console().print(
@@ -344,7 +354,8 @@ def _print(result: ServeResult) -> None:
     print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
     if result.intervals:
         console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}")
-    _by_tenant(result)
+    _by_tenant(result.tenants, "tenant")
+    _by_tenant(result.priorities, "priority")
     _by_pool(result)
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "

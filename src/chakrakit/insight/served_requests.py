@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -109,6 +109,8 @@ _LISTED_SLOWEST = 10
 """Slowest requests that a result lists."""
 _DRAWN_MOMENTS = 400
 """Moments of an engine's curves: about one for every two pixels of a chart 900 wide."""
+_LEAST_MS = 1e-6
+"""A nanosecond, the resolution of times; smaller parts are rounding."""
 _FULL_CACHE = 0.95
 """The share of its capacity from which a cache counts as full: a request needs several blocks."""
 
@@ -365,10 +367,18 @@ class _Queue:
     """From the stream's first arrival to its last end."""
 
     @property
+    def waited_ms(self) -> float:
+        """How long all of them waited."""
+        return float((self.scheduled - self.arrival).sum())
+
+    @property
     def mean(self) -> float:
         """How many requests waited at one of the engines, on average over the stream."""
-        waited = float((self.scheduled - self.arrival).sum())
-        return waited / self.engines / max(self.length_ms, 1e-12)
+        return self.waited_ms / self.engines / max(self.length_ms, 1e-12)
+
+    def behind(self, frontend_ms: float) -> _Queue:
+        """The queue that requests enter when the engine's front end is done with them."""
+        return replace(self, arrival=np.minimum(self.arrival + frontend_ms, self.scheduled))
 
     def waited_between(self, moments: F64) -> F64:
         """How long requests waited, added up, from each of these ascending moments to the next; ms."""
@@ -381,7 +391,7 @@ class _Queue:
 
         upto = since(self.arrival) - since(self.scheduled)
         upto[:1] = 0.0  # what requests waited for before is not known: they count with what follows
-        return np.diff(upto, append=float((self.scheduled - self.arrival).sum()))
+        return np.diff(upto, append=self.waited_ms)
 
 
 def _queues(run: Run, engines: list[EngineRows]) -> list[_Queue | None]:
@@ -401,11 +411,15 @@ def _queues(run: Run, engines: list[EngineRows]) -> list[_Queue | None]:
 
 def _engine(run: Run, e: EngineRows, origin: float, queue: _Queue | None) -> EngineFacts:
     limits, series = _limits(run, e.rank), _series(run, e.rank)
-    length = max(float(e.end.max() - e.start.min()) if len(e.end) else 0.0, 1e-12)
+    steps = float(e.end.max() - e.start.min()) if len(e.end) else 0.0
+    length = max(queue.length_ms if queue else steps, 1e-12)
     every = max(1, -(-len(series) // _DRAWN_MOMENTS))
     lasted = np.diff(series[:, 0], append=series[-1:, 0])
     weight = lasted / max(lasted.sum(), 1e-12)
-    waited = queue.waited_between(series[:, 0]) if queue else series[:, 3] * lasted
+    frontend = float(limits.get("frontend_ms", 0.0))
+    behind = queue.behind(frontend) if queue else None
+    waited = behind.waited_between(series[:, 0]) if behind else series[:, 3] * lasted
+    before = queue.waited_ms - behind.waited_ms if queue and behind else 0.0
     return EngineFacts(
         engine=e.rank,
         requests=len(e.request),
@@ -417,7 +431,7 @@ def _engine(run: Run, e: EngineRows, origin: float, queue: _Queue | None) -> Eng
         cache_peak=int(limits.get("kv_peak_tokens", series[:, 1].max(initial=0))),
         cache_mean=float((series[:, 1] * weight).sum()),
         waiting_mean=queue.mean if queue else float((series[:, 3] * weight).sum()),
-        waits=_waits(series, waited, limits),
+        waits=_waits(series, waited, before, limits),
         over_time=[(t - origin, int(c), int(b), int(w)) for t, c, b, w in series[::every].tolist()],
     )
 
@@ -431,9 +445,10 @@ def _series(run: Run, rank: int) -> F64:
     return np.stack([by_name[names[0]].time_ns / 1e6, *(by_name[n].value for n in names)], axis=1)
 
 
-def _waits(series: F64, waited: F64, limits: dict[str, Any]) -> dict[str, float]:
-    """What requests waited for, as shares of what they waited after each moment of the series."""
-    if not waited.sum():
+def _waits(series: F64, waited: F64, frontend: float, limits: dict[str, Any]) -> dict[str, float]:
+    """What requests waited for, as shares of what they waited at the front end and after each moment."""
+    whole = float(waited.sum()) + frontend
+    if not whole:
         return {}
     capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
     full: Mask = (
@@ -441,11 +456,12 @@ def _waits(series: F64, waited: F64, limits: dict[str, Any]) -> dict[str, float]
     )
     batch_full: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
     shares = {
+        "the engine's front end": frontend,
         "room in the cache": waited[full].sum(),
         "a place in the batch": waited[~full & batch_full].sum(),
         "the next step and its tokens": waited[~full & ~batch_full].sum(),
     }
-    return {name: float(v / waited.sum()) for name, v in shares.items() if v}
+    return {name: float(v / whole) for name, v in shares.items() if v > _LEAST_MS}
 
 
 # --- why requests take longer in one run than in another --------------------------------------------
@@ -463,8 +479,6 @@ _BATCH_WORDS = {
     "prompt tokens": ("more prompt tokens in its steps", "fewer prompt tokens in its steps"),
     "context": ("longer contexts in its steps", "shorter contexts in its steps"),
 }
-_LEAST_MS = 1e-6
-"""A nanosecond, the resolution of times; smaller parts are rounding."""
 
 
 class TimePart(Result, msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.operators import rate_name
 from chakrakit.passes.base import split
 from chakrakit.trace.timing import HORIZON_NS
@@ -503,6 +503,12 @@ def engine_from(text: str | EngineOptions) -> EngineOptions:
     try:
         options = msgspec.convert(fields, PRESETS[name], strict=False).options()
     except msgspec.ValidationError as error:
+        known = PRESETS[name].__struct_fields__
+        wrong = [field for field in fields if field not in known]
+        if wrong:
+            raise ConfigError(
+                f"--engine {text!r}: {name} has no option {wrong[0]!r}; {nearest(wrong[0], known, 16)}"
+            ) from None
         raise ConfigError(f"--engine {text!r}: {error}") from None
     except OverflowError:
         raise ConfigError(f"--engine {text!r}: a number is larger than any engine has") from None

@@ -27,9 +27,13 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     fixed: bool = False
     memory: float = 0.0
     share: float = 0.0
+    share_of_free: bool = False
+    """Whether the share is of what weights leave, not of all memory."""
     weights: float = 0.0
     activations: float = 0.0
     reserve: float = 0.0
+    request_tokens: int = 0
+    """Tokens of the mean request, over which windows and states are shared out; 0 where there are none."""
 
     @property
     def tokens(self) -> int:
@@ -40,18 +44,31 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         """The arithmetic in words, for errors and reports."""
         if self.fixed:
             return f"{self.blocks:,} blocks of {self.block_size} tokens, as given"
+        memory, weights = (
+            f"{self.memory / 1e9:.1f} GB of memory",
+            f"{self.weights / 1e9:.1f} GB of weights",
+        )
+        used = f"of which {self.share:.0%} may be used"
+        first = f"{memory} less {weights}, {used}, less" if self.share_of_free else (
+            f"{memory}, {used}, less {weights},"
+        )  # fmt: skip
         parts = (
-            f"{self.memory / 1e9:.1f} GB of memory, of which {self.share:.0%} may be used, less "
-            f"{self.weights / 1e9:.1f} GB of weights, {self.activations / 1e9:.1f} GB of activations and "
+            f"{first} {self.activations / 1e9:.1f} GB of activations and "
             f"{self.reserve / 1e9:.1f} GB of reserves"
         )
-        tokens = f"{self.tokens:,} tokens of {self.bytes_per_token:,} bytes in blocks of {self.block_size}"
+        each = f"{self.bytes_per_token:,} bytes"
+        if self.request_tokens:
+            each += f" (windows and states are shared out over requests of {self.request_tokens:,} tokens)"
+        tokens = f"{self.tokens:,} tokens of {each} in blocks of {self.block_size}"
         return f"{parts} is {self.cache_bytes / 1e9:.1f} GB, or {tokens}"
 
     @property
     def cache_bytes(self) -> float:
         """Bytes for the cache."""
-        return self.memory * self.share - self.weights - self.activations - self.reserve
+        usable = self.memory * self.share - self.weights
+        if self.share_of_free:
+            usable = (self.memory - self.weights) * self.share
+        return usable - self.activations - self.reserve
 
 
 def capacity_of(
@@ -71,6 +88,7 @@ def capacity_of(
             f"--kv-blocks {kv_blocks} against {engine.num_blocks} blocks of the engine's own option; give one"
         )
     kept = operators.cache_bytes_per_token(request_tokens, engine.cache_dtype)
+    longer = operators.cache_bytes_per_token(2 * request_tokens, engine.cache_dtype)
     per_token = max(1, round(kept))
     blocks_set = engine.num_blocks if kv_blocks is None else kv_blocks
     if blocks_set or kv_blocks is not None:
@@ -89,9 +107,11 @@ def capacity_of(
         bytes_per_token=per_token,
         memory=device.memory,
         share=engine.memory_share,
-        weights=_weights(engine, operators, device),
+        share_of_free=engine.share_of_free,
+        weights=float(operators.weight_bytes),
         activations=activation_bytes(engine, operators),
         reserve=RESERVE_BYTES + engine.content_gib * 2**30,
+        request_tokens=request_tokens if longer != kept else 0,
     )
     blocks = int(capacity.cache_bytes // (per_token * engine.block_size))
     if blocks < 1:
@@ -99,14 +119,6 @@ def capacity_of(
             f"no room for a cache: {capacity.explained()}; use more devices or a larger share of memory"
         )
     return msgspec.structs.replace(capacity, blocks=blocks)
-
-
-def _weights(engine: EngineOptions, operators: StepOperators, device: Device) -> float:
-    """Bytes of weights to subtract; an engine that uses a share of free memory subtracts them before."""
-    weights = float(operators.weight_bytes)
-    if engine.share_of_free:
-        weights *= engine.memory_share
-    return weights
 
 
 def activation_bytes(engine: EngineOptions, operators: StepOperators) -> float:

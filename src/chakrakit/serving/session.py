@@ -46,6 +46,7 @@ from chakrakit.serving.results import (
     write_run,
 )
 from chakrakit.serving.steps import (
+    RATED,
     MeasuredSteps,
     ModelledSteps,
     ServedOperators,
@@ -495,7 +496,7 @@ class ServingSession:
         served = self.served()
         constants = device.dynamic
         assert constants is not None  # else `clock_share` has raised
-        shares = served.shares_within(device.power, self.compute != "roofline")
+        shares = served.shares_within(device.power, self.compute not in RATED)
         mhz = {
             role if self.layout.apart else EVERY_PHASE: share * constants.clock_mhz
             for role, share in shares.items()

@@ -77,6 +77,7 @@ from chakrakit.machines.device.work import (
     too_long,
     typed_as,
     unit_demand,
+    with_shares,
     work_rows,
 )
 from chakrakit.trace.sets import PS_PER_NS
@@ -156,6 +157,7 @@ __all__ = [
     "typed_as",
     "unit_demand",
     "weights",
+    "with_shares",
     "work_model",
     "work_rows",
     "write_profile",

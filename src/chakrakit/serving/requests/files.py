@@ -440,6 +440,8 @@ def _table(table: pa.Table, path: str, first_line: int) -> RequestStream:
         notes = (f"{int(failed.sum()):,} requests that gave no tokens (failures) were left out",)
         times, prompt, output = (a[~failed] for a in (times, prompt, output))
         table = table.filter(pa.array(~failed))
+    else:
+        notes = _assumed_seconds(table)
     more: dict[str, Any] = {"notes": notes}
     if "priority" in table.column_names:
         more["priority"] = _numbers(table.column("priority"), path, "priority")
@@ -453,6 +455,16 @@ def _table(table: pa.Table, path: str, first_line: int) -> RequestStream:
     if "id" in table.column_names:
         more["names"] = [str(v) for v in table.column("id").to_pylist()]
     return stream_of(times, prompt, output, where=path, first_line=first_line, **more)
+
+
+def _assumed_seconds(table: pa.Table) -> tuple[str, ...]:
+    """Says that numbers in a column without a unit were taken for seconds."""
+    spelling = {c.strip().lower(): c for c in table.column_names}
+    name = spelling[next(n for n in _TABLE_TIMES if n in spelling)]
+    kind = table.schema.field(name).type
+    if name.lower().endswith("_s") or not (pt.is_integer(kind) or pt.is_floating(kind)):
+        return ()
+    return (f"the column {name} is taken for seconds; JSON lines have `timestamp` in milliseconds",)
 
 
 def _identifiers(lists: list[Any], path: str) -> list[list[int]]:

@@ -19,6 +19,7 @@ many there are, or the shares of the sessions that each has, as in 6:3:1), seed.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -227,9 +228,12 @@ def rates_of(file: str) -> tuple[F64, F64]:
     if not file:
         raise ConfigError("requests: rates{file=…} needs a file of seconds and rates")
     try:
-        table = np.loadtxt(file, delimiter=",", ndmin=2, comments="#")
+        lines = Path(file).read_text("utf-8").replace(",", " ").splitlines()
+        table = np.loadtxt(lines, ndmin=2, comments="#")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"requests: rates from {file}: {error}") from None
+        raise ConfigError(
+            f"requests: rates from {file}: {error}; each line has seconds and a rate, as in `0, 2.5`"
+        ) from None
     if table.shape[1] != 2 or len(table) < 2:
         raise ConfigError(f"requests: {file} needs two lines or more of `seconds,rate`")
     durations = np.diff(table[:, 0])
@@ -326,7 +330,19 @@ def generated(process: Process) -> RequestStream:
         ids=ids,
         unit=UNIT,
         concurrency=process.at_once,
+        notes=_cut_prefixes(process, prompt),
         **labels(process, rng, session),
+    )
+
+
+def _cut_prefixes(process: Process, prompt: NDArray[np.int64]) -> tuple[str, ...]:
+    """Says how many prompts are shorter than what they should share."""
+    short = int((prompt < process.prefix).sum())
+    if not short:
+        return ()
+    return (
+        f"{short:,} of {process.n:,} prompts are shorter than prefix={process.prefix:,} and share all they "
+        "have; `prompt` counts the prefix",
     )
 
 

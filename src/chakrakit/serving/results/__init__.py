@@ -2,12 +2,18 @@
 
 from chakrakit.serving.results.figures import ServedRun
 from chakrakit.serving.results.run import expanded, window_of, write_run
-from chakrakit.serving.results.summary import ServeResult, ServiceLevel, with_intervals
+from chakrakit.serving.results.summary import (
+    ServeResult,
+    ServiceLevel,
+    TenantFigures,
+    with_intervals,
+)
 
 __all__ = [
     "ServeResult",
     "ServedRun",
     "ServiceLevel",
+    "TenantFigures",
     "expanded",
     "window_of",
     "with_intervals",

@@ -309,6 +309,8 @@ class ServedRun:
             more["group"] = pa.array(stream.group, mask=stream.group < 0)
         if stream.deadline_ps is not None:
             more["deadline_s"] = _seconds(stream.deadline_ps)
+        if self._priorities:
+            more["priority"] = pa.array(stream.priority)
         if stream.tenant is not None:
             names_of = {-1: None, **dict(enumerate(self._tenant_names))}
             more["tenant"] = pa.array([names_of[t] for t in stream.tenant.tolist()], pa.string())
@@ -364,6 +366,8 @@ class ServedRun:
             move_ms=self._move_ms(),
             model=self._model,
             tenants=self._tenants(seconds),
+            frontend_ms=self.setup.pools[0].options.frontend_ms,
+            priorities=self._by_priority(seconds),
             refilled_tokens=self._total("refilled_tokens"),
             **self._groups(),
         )
@@ -385,6 +389,20 @@ class ServedRun:
         mine = [(name, stream.tenant == i) for i, name in enumerate(self._tenant_names)]
         return {
             name: self._tenant(asked, asked[ended], seconds) for name, asked in mine if asked.any()
+        }
+
+    @property
+    def _priorities(self) -> list[int]:
+        """The priorities of a stream that has several."""
+        found = np.unique(self.setup.stream.priority).tolist()
+        return found if len(found) > 1 else []
+
+    def _by_priority(self, seconds: float) -> dict[str, TenantFigures]:
+        """Figures by priority."""
+        priority, ended = self.setup.stream.priority, self.outcome.requests["finish"] >= 0
+        return {
+            str(p): self._tenant(priority == p, (priority == p)[ended], seconds)
+            for p in self._priorities
         }
 
     def _tenant(
@@ -566,6 +584,7 @@ class ServedRun:
                 f"the stream and {last:,.0f} in the last; lower its rate or take more engines"
             )
         notes += self._short_of_cache()
+        notes += self._unused_options()
         if times := self._times_alone:
             notes.append(
                 f"warning: requests take {times:.1f} times as long as one alone, more than at nine tenths of "
@@ -574,6 +593,21 @@ class ServedRun:
             )
         notes += [gap for device in self._pool_devices if (gap := device.energy_gap)]
         return list(dict.fromkeys(notes))
+
+    def _unused_options(self) -> list[str]:
+        """What requests or engines say that changes nothing here."""
+        notes = []
+        options = [pool.options for pool in self.setup.pools]
+        if self._priorities and self.setup.hooks is None and not any(o.priorities for o in options):
+            notes.append(
+                "requests have priorities and no engine looks at them: vllm does with "
+                "scheduling_policy=priority"
+            )
+        if any(o.drafts and not o.draft_ms for o in options):
+            notes.append(
+                "proposing drafts takes no time here: give draft_ms, what it adds to a step"
+            )
+        return notes
 
     def _short_of_cache(self) -> list[str]:
         """A warning where requests wait in the queue because others fill the cache."""

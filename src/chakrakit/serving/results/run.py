@@ -61,6 +61,7 @@ def _limits(pool: PoolSetup, totals: dict[str, Any]) -> dict[str, Any]:
         "role": pool.role,
         "kv_capacity_tokens": pool.capacity.tokens,
         "kv_peak_tokens": int(totals["peak_blocks"]) * pool.options.block_size,
+        "frontend_ms": pool.options.frontend_ms,
         "token_budget": pool.options.token_budget,
         "max_requests": pool.options.max_requests,
     }

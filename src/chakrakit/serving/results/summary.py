@@ -34,16 +34,19 @@ class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """From `ttft=500,tpot=50`."""
         if not text:
             return cls()
-        fields = {}
+        fields: dict[str, float] = {}
         for part in text.split(","):
             name, equals, value = part.partition("=")
             if not equals or name.strip() not in cls.__struct_fields__:
                 raise ConfigError(f"--slo {text!r}: {part!r} should be ttft=MS, tpot=MS or e2e=MS")
-            fields[name.strip()] = value.strip()
-        try:
-            level = msgspec.convert(fields, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"--slo {text!r}: {error}") from None
+            try:
+                fields[name.strip()] = float(value)
+            except ValueError:
+                raise ConfigError(
+                    f"--slo {text!r}: {value.strip()!r} is not a number; give milliseconds without a unit, "
+                    f"as in {name.strip()}=500"
+                ) from None
+        level = cls(**fields)
         for name in fields:
             if (limit := getattr(level, name)) is None or not 0 <= limit <= _MOST_MS:
                 raise ConfigError(
@@ -88,7 +91,7 @@ class PoolFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of one tenant."""
+    """The requests of one tenant, or of one priority."""
 
     requests: int
     finished: int
@@ -114,7 +117,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Single gaps between tokens, percentiles to within 1.6 %; None where there are no gaps."""
     e2e_ms: Spread
     queue_ms: Spread
-    """From arrival to the first step."""
+    """From arrival to the first step, with what the engine's front end takes before a request queues."""
     output_tokens_per_s: float
     total_tokens_per_s: float
     requests_per_s: float
@@ -160,6 +163,10 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Share of the requests with a deadline that ended in time."""
     tenants: dict[str, TenantFigures] = {}
     """Figures by tenant, where the stream says whom requests are for."""
+    frontend_ms: float = 0.0
+    """What of `queue_ms` the engine's front end takes, before a request queues."""
+    priorities: dict[str, TenantFigures] = {}
+    """Figures by priority, where requests have several; the lowest number goes first."""
     refilled_tokens: int = 0
     """Tokens brought back into a cache that a policy made larger."""
     notes: list[str] = []

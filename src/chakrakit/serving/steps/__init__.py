@@ -6,11 +6,12 @@ from chakrakit.serving.steps.expanded import ServedOperators
 from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
-from chakrakit.serving.steps.modelled import MaskedAttention, ModelledSteps, separate_kernels
+from chakrakit.serving.steps.modelled import RATED, MaskedAttention, ModelledSteps, separate_kernels
 from chakrakit.serving.steps.operators import StepOperators, step_operators
 from chakrakit.serving.steps.sampling import SortedSampling
 
 __all__ = [
+    "RATED",
     "CollectiveTimes",
     "MaskedAttention",
     "MeasuredSteps",

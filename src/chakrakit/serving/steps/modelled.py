@@ -27,6 +27,7 @@ from chakrakit.machines.device import (
     latency_stretch,
     packaged_profile,
     roofline_seconds,
+    with_shares,
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import Operation, attention_flops, rate_name
@@ -44,6 +45,10 @@ _LONG_PROMPT = (32, 4096, 4096, 128)
 _LONG_PROMPT_FLOPS = float(attention_flops(32 * 4096 * 4096, 128, 128, causal=True))
 _LONG_PROMPT_BYTES = 4.0 * 2 * 32 * 4096 * 128
 """Queries, keys, values and outputs of 2 bytes each."""
+
+
+RATED = ("roofline", "data-sheet")
+"""Ways to time operators by the rates that a device states, all of them or what others reach."""
 
 
 class Measurements(msgspec.Struct, frozen=True):
@@ -202,7 +207,8 @@ def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:
 class ModelledSteps:
     """The time of every operator of a step on a machine.
 
-    `compute` is `roofline`, a profile's name or file, or `auto`: the device's own profile where there is one.
+    `compute` is `roofline`, `data-sheet` (at shares of its rates that measured devices reach), a profile's
+    name or file, or `auto`: the device's own profile where there is one.
     """
 
     def __init__(
@@ -216,6 +222,11 @@ class ModelledSteps:
     ) -> None:
         self.operators, self.machine, self.constants = operators, machine, constants
         self.clock_share = clock_share
+        if compute == "measured":
+            raise ConfigError(
+                "--compute measured: a served step has no recorded times; give auto, roofline, data-sheet, a "
+                "profile, or measured layers with --layers"
+            )
         self.compute = compute
         if compute == "auto":
             self.compute = (constants is None and self.device.profile) or "roofline"
@@ -229,16 +240,18 @@ class ModelledSteps:
     @property
     def device(self) -> Device:
         """The accelerator at its clock; all devices are alike."""
-        return clocked(self.machine.devices[0], self.clock_share, self._sustained)
+        first = self.machine.devices[0]
+        rated = with_shares(first) if self.compute == "data-sheet" else first
+        return clocked(rated, self.clock_share, self._sustained)
 
     @property
     def _sustained(self) -> bool:
         """Whether times of products come from measurements, in which the power limit had its say."""
-        return self.constants is not None or self.compute != "roofline"
+        return self.constants is not None or self.compute not in RATED
 
     @cached_property
     def _profile(self) -> Profiled | None:
-        return None if self.compute == "roofline" else packaged_profile(self.compute)
+        return None if self.compute in RATED else packaged_profile(self.compute)
 
     @cached_property
     def _mesh(self) -> Mesh:

@@ -148,6 +148,11 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
         source = _seekable(stream)
         file = _opened(source)
         layouts, metadata = _described(file, name)
+        if {"arrival_s", "prompt", "output"} <= set(file.schema_arrow.names):
+            raise TraceError(
+                "a table of served requests, not a trace: read the run that it lies in, or give it to "
+                "`chakra serve --requests`"
+            )
         names = _columns_with_values(file, source, name)
         empty = True
         for table in tables(file, names):
