@@ -73,3 +73,14 @@ def test_rules_that_are_broken_are_in_the_comparison() -> None:
 def test_a_rule_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(ck.ConfigError, match="step is too long"):
         ck.compare(run_of(3000), run_of(6000), fail_if=["step is too long"])
+
+
+def test_a_rule_that_is_not_decided_is_said_and_passes(tmp_path: Path) -> None:
+    """Two runs of A lie 2 µs apart, so that one more in B is noise."""
+    for name, ns in (("a", 3000), ("also", 5000), ("b", 4500)):
+        ck.write(run_of(ns), tmp_path / name)
+    more = ("--also-a", tmp_path / "also", "--fail-if", "step>3%", "-o", tmp_path / "c.md")
+    done = chakra("compare", tmp_path / "a", tmp_path / "b", *more)
+    assert done.exit_code == 0
+    assert "not decided: step changed by" in done.stderr
+    assert "**Not decided:** step changed by" in (tmp_path / "c.md").read_text()

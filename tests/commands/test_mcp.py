@@ -214,3 +214,10 @@ def test_what_reads_standard_input_does_not_hold_up_the_end(
     monkeypatch.setattr("chakrakit.commands.mcp.leave", leave)
     chakra("mcp", str(tmp_path))
     assert left == [code]
+
+
+def test_a_question_about_nothing_faster_is_told_what_to_give(tmp_path: Path) -> None:
+    from chakrakit.commands.mcp import Folder, Tools
+
+    with pytest.raises(ck.ConfigError, match=r"give `faster`, .* \{\"communication\": 2\}"):
+        Tools(Folder(tmp_path), may_write=False).what_if("run")

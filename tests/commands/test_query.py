@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import chakrakit as ck
@@ -39,3 +41,17 @@ def test_rows_of_a_query_are_cut_and_typed(traces: ck.TraceSet) -> None:
     assert found.truncated
     assert found.to_arrow().column_names == ["rank", "name"]
     assert "<td style='text-align:left'>gemm 2</td>" in found._repr_html_()
+
+
+def test_a_table_that_is_no_trace_is_asked_as_rows(tmp_path: Path) -> None:
+    """As the table of a sweep is, which has no nodes; a trace's table stays a trace."""
+    pytest.importorskip("duckdb")
+    points = pa.table({"machine": ["a", "b", "a"], "step_ns": [3, 4, 5]})
+    pq.write_table(points, tmp_path / "table.parquet")
+    sql = "SELECT machine, min(step_ns) FROM rows GROUP BY machine ORDER BY 1"
+    assert ck.query(tmp_path / "table.parquet", sql).rows == [["a", 3], ["b", 4]]
+    with pytest.raises(ck.ConfigError, match="columns of rows: machine, step_ns"):
+        ck.query(tmp_path / "table.parquet", "SELECT nothing FROM rows")
+    ck.write(ck.TraceSet([ck.TraceBuilder().build()]), tmp_path / "w.N.parquet")
+    count = "SELECT count(*) FROM nodes"
+    assert ck.query(next(tmp_path.glob("w.*.parquet")), count).rows == [[0]]

@@ -12,7 +12,7 @@ import chakrakit as ck
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, read, write
 from chakrakit.commands import group, main
 from support.astra_cases import system, write_files
-from support.commands import chakra, succeeded
+from support.commands import chakra, data, succeeded
 
 
 @pytest.fixture
@@ -204,3 +204,23 @@ def test_several_jobs_need_a_machine(runs: Path) -> None:
     done = chakra("simulate", runs / "fast", runs / "slow", *both)
     assert done.exit_code == 2
     assert "several jobs run on a machine: give --machine" in done.stderr
+
+
+def test_jobs_that_do_not_fit_say_so(runs: Path, tmp_path: Path) -> None:
+    ck.write(
+        ck.generate(model="gpt3-125m", dp=2, seq=64, global_batch=2).traces, tmp_path / "large"
+    )
+    machine = tmp_path / "small.yaml"
+    machine.write_text(
+        "device: {peak: {bf16: 1 TFLOP/s}, memory_bandwidth: 1 TB/s, memory: 1 GB}\n"
+        "network: [{topology: switch, size: 4, bandwidth: 1 GB/s}]\n"
+    )
+    words = ("simulate", tmp_path / "large", tmp_path / "large", "--machine", machine)
+    told = succeeded(*words).splitlines()
+    assert [line.partition(" needs")[0] for line in told[:2]] == [
+        "DOES NOT FIT: rank 0 of large",
+        "DOES NOT FIT: rank 0 of large 2",
+    ]
+    jobs = data(*words)["jobs"]
+    assert [job["fits"] for job in jobs] == [False, False]
+    assert jobs[0]["needs_bytes"] > jobs[0]["has_bytes"] == 10**9

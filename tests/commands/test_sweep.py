@@ -98,3 +98,19 @@ def test_a_study_that_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ck.ConfigError, match=r"study\.yaml"):
         ck.sweep(study)
     assert not (tmp_path / "study.sweep").exists()
+
+
+def test_a_study_in_which_nothing_fits_says_so(capfd, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(
+        "device: {peak: {bf16: 1 TFLOP/s}, memory_bandwidth: 1 TB/s, memory: 1 MB}\n"
+        "network: [{topology: switch, size: 2, bandwidth: 1 GB/s}]\n"
+    )
+    (tmp_path / "study.yaml").write_text(
+        "workload: {model: gpt3-125m, step: {seq: 64, global_batch: 2}}\nranks: 2\n"
+        f"axes: {{plan.tp: [1, 2]}}\nmachines: [{tmp_path / 'small.yaml'}]\n"
+    )
+    told = run(capfd, "sweep", tmp_path / "study.yaml", "-o", tmp_path / "out", "--jobs", 1)
+    assert "NO POINT FITS: the smallest (plan.tp 2, " in told
+    assert "2 points: 2 done, 0 failed, 0 from earlier, 0 cannot be; 2 do not fit" in told
+    again = run(capfd, "sweep", tmp_path / "study.yaml", "-o", tmp_path / "out", "--json")
+    assert json.loads(again)["over_memory"] == 2

@@ -11,7 +11,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.commands import main
 from chakrakit.errors import ConfigError
-from chakrakit.insight import compare, failures, parse_rule
+from chakrakit.insight import compare, doubts, failures, parse_rule
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet, run_of
 from support.served import served
@@ -82,6 +82,11 @@ def test_runs_of_the_same_kind_give_the_noise(two_ranks):
     assert quiet.step.noise_ns == 1_000
     assert not quiet.step.significant
     assert failures(quiet, ["step>0.1%"]) == []
+    assert doubts(quiet, ["step>0.1%", "step>90%"])[0].endswith(
+        "but the change is within the noise"
+    )
+    assert len(doubts(quiet, ["step>0.1%", "step>90%"])) == 1
+    assert doubts(compare(a, slower(two_ranks, 2, 7_000)), ["step>3%"]) == []
     assert failures(compare(a, slower(two_ranks, 2, 7_000)), ["step>3%"])
 
 
@@ -101,6 +106,10 @@ def test_whether_runs_differ_is_said_as_far_as_it_is_known(two_ranks):
         result = compare(predicted(2 * 4096**3), predicted(int(more * 2 * 4096**3)))
         assert result.interval_ns is not None
         assert (result.interval_ns[0] > 0) == differs
+        assert bool(failures(result, ["step>0%"])) == differs
+        assert [d.endswith("could be zero") for d in doubts(result, ["step>0%"])] == (
+            [] if differs else [True]
+        )
         assert result.step.significant is differs
 
 

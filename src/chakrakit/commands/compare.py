@@ -28,7 +28,8 @@ class CompareOptions(TypedDict, total=False):
         Sequence[str],
         Option(
             "A rule that B should keep, such as 'step>3%', 'exposed_comm>2ms' or 'memory>5%'. The result "
-            "says which are broken; the command then exits with 1.",
+            "says which are broken; the command then exits with 1. A change of the step that could be zero "
+            "breaks none, and is said.",
             (),
             metavar="RULE",
         ),
@@ -66,12 +67,13 @@ def compare(
 
     """
     from chakrakit.insight import compare as compare_runs
-    from chakrakit.insight import failures, parse_rule
+    from chakrakit.insight import doubts, failures, parse_rule
 
     for rule in options["fail_if"]:
         parse_rule(rule)
     result = compare_runs(_runs(a), _runs(b))
     result.broken = failures(result, options["fail_if"])
+    result.undecided = doubts(result, options["fail_if"])
     if options["output"] is not None:
         _write_comment(result, options["output"])
     return result
@@ -127,6 +129,8 @@ def command(
         print_tables((), result.answers(), rows)
         print_notes(result.notes)
         _print_details(result, f"{a} {b}", rows, full=full)
+    for why in result.undecided:
+        click.echo(f"not decided: {why}", err=True)
     for why in result.broken:
         click.echo(f"fails: {why}", err=True)
     if result.broken:

@@ -101,6 +101,10 @@ def command(*, json: Json = False, **options: Any) -> None:
     return _print(result)
 
 
+_SHOWN = 20
+"""Actors whose programs' results are printed: what a screen holds beside the figures."""
+
+
 def _print(result: LiveResult) -> None:
     from chakrakit.results import energy_text
 
@@ -130,6 +134,8 @@ def _print(result: LiveResult) -> None:
             for p in s.pools
         ]
         print_table(head, rows)
-    for name, value in result.returned.items():
-        if value is not None:
-            out.print(f"{name}: {value}")
+    returned = [(name, value) for name, value in result.returned.items() if value is not None]
+    for name, value in returned[:_SHOWN]:
+        out.print(f"{name}: {value}")
+    if more := len(returned) - _SHOWN if len(returned) > _SHOWN else 0:
+        out.print(f"… and what {more:,} more actors returned; --json has all")

@@ -103,11 +103,16 @@ class Tools:
         """
         return _sections(_plain(ck.analyze(self.folder.path(path))), sections)
 
-    def what_if(self, path: str, faster: Mapping[str, float]) -> Answer:
+    def what_if(self, path: str, faster: Mapping[str, float] | None = None) -> Answer:
         """Schedule a run again with parts made k times faster, and say what that saves.
 
         `faster` is {"communication": 2}, {"compute": 1.5}, or a pattern of names: {"gemm": 2}.
         """
+        if not faster:
+            raise ConfigError(
+                'give `faster`, what is how many times faster: {"communication": 2}, {"compute": 1.5}, or a '
+                'pattern of names such as {"gemm": 2}'
+            )
         analysis = _plain(ck.analyze(self.folder.path(path), faster=dict(faster)))
         return _sections(analysis, ("what_if", "notes"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
@@ -59,13 +60,18 @@ def query(
 
     """
     from chakrakit.commands.results import QueryResult
+    from chakrakit.trace.codecs import other_table
     from chakrakit.trace.query import query as run_query
-    from chakrakit.trace.query import rows_of
+    from chakrakit.trace.query import query_table, rows_of
 
     limit = options["limit"]
     most = None if limit is None else min(limit, _ALL) + 1
     source = opened(traces) if isinstance(traces, str | os.PathLike) else traces
-    table = run_query(source, sql, most, workers_of(options))
+    other = other_table(Path(source)) if isinstance(source, str) else None
+    if other is not None:
+        table = query_table(other, sql, most)
+    else:
+        table = run_query(source, sql, most, workers_of(options))
     more = limit is not None and table.num_rows > limit
     rows = rows_of(table.slice(0, limit) if more else table)
     return QueryResult(table.column_names, [str(k) for k in table.schema.types], rows, more)
@@ -90,6 +96,8 @@ def command(
     ranks        rank, body, scale, groups, peers, timing
     groups       "group", rank
     …            a run's counters by their names: power, memory, telemetry
+    rows         of a Parquet file that is no trace: a sweep's table.parquet,
+                 requests.parquet of a run that served
 
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"

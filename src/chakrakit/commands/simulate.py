@@ -517,6 +517,8 @@ def _keep_workloads(workloads: Iterable[str], output: str | None) -> None:
 
 def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any) -> None:
     """Runs several jobs at once and prints how each fared."""
+    from chakrakit.trace.memory import shortage_line
+
     if options["machine"] is None:
         raise click.UsageError("several jobs run on a machine: give --machine")
     _refuse(AstraSettings, options, "--astra", "--machine")
@@ -525,6 +527,10 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
         simulation = simulate_jobs(workloads, **{name: options[name] for name in names})
     if json:
         return print_json(simulation.summary)
+    for j in simulation.summary.jobs:
+        rank = f"rank {j.tightest_rank} of {j.name}"
+        if verdict := shortage_line(j.fits, j.needs_bytes, j.has_bytes, rank):
+            console().print(verdict)
     rows = [
         (
             j.name,

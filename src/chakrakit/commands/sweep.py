@@ -112,6 +112,7 @@ def _print(result: SweepResult, report: Path) -> None:
     out.print(
         f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
         f"{result.reused:,} from earlier, {result.skipped:,} cannot be"
+        + (f"; {result.over_memory:,} do not fit" if result.over_memory else "")
     )
     out.print(f"{result.table}\n{report}")
 
@@ -144,6 +145,15 @@ def _print_steps(table: pa.Table) -> None:
     if rows:
         heads = (*names, "step ms", "90 of 100 measured", "GiB")
         print_table(heads, rows, title=f"fastest that fit{_of(len(fitting))}")
+    elif (
+        too_large := table.filter(pc.field("status") == "done").sort_by("memory_bytes").to_pylist()
+    ):
+        least = too_large[0]
+        where = ", ".join(f"{n} {least[n]}" for n in names)
+        console().print(
+            f"NO POINT FITS: the smallest ({where}) needs {least['memory_bytes'] / 2**30:,.1f} GiB of each "
+            "device; give the study another plan (data: fsdp, more tp or pp), more ranks or other machines"
+        )
     if rungs := sorted({r for r in table["rung"].to_pylist() if r}):
         several = len(set(table["machine"].to_pylist())) > 1
         common = ", the highest rung that all machines have" if several and len(rungs) == 1 else ""

@@ -172,6 +172,9 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     notes: list[str]
     broken: list[str] = []
     """Rules of `--fail-if` that B breaks."""
+    undecided: list[str] = []
+    """Rules whose limit the step exceeds by a change that could be none: it is within the noise, or the
+    interval of the difference includes zero."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
     gap: list[GapPart] = []
@@ -749,8 +752,24 @@ class Rule(Result, msgspec.Struct, frozen=True):
     limit: float
     unit: str
 
+    def doubt(self, result: Comparison) -> str:
+        """Why nobody knows whether B breaks the rule; empty where it does, or does not."""
+        why = self._over(result)
+        if not why or not self._could_be_none(result):
+            return ""
+        reason = "is within the noise" if result.step.within_noise else "could be zero"
+        return f"{why}, but the change {reason}"
+
     def fails(self, result: Comparison) -> str:
-        """Why B breaks the rule; empty if it does not. A step's change within the noise breaks none."""
+        """Why B breaks the rule; empty if it does not. A step's change that could be none breaks no rule."""
+        return "" if self._could_be_none(result) else self._over(result)
+
+    def _could_be_none(self, result: Comparison) -> bool:
+        """Of the step: its change is within the noise, or the interval of predicted ones includes zero."""
+        return self.metric == "step" and result.step.significant is False
+
+    def _over(self, result: Comparison) -> str:
+        """How B exceeds the limit; empty if it does not."""
         if self.metric not in result.metrics:
             raise ConfigError(f"no metric {self.metric!r}; {nearest(self.metric, result.metrics)}")
         a, b = result.metrics[self.metric]
@@ -762,7 +781,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
         )
         limit = self.limit * (1.0 if self.unit == "%" else _UNITS.get(self.unit, 1.0))
         over = moved > limit if self.above else moved < limit
-        if not over or (self.metric == "step" and result.step.within_noise):
+        if not over:
             return ""
         change_text = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
         side = "more" if self.above else "less"
@@ -784,3 +803,8 @@ def failures(result: Comparison, rules: Iterable[str]) -> list[str]:
     if rules and result.incomparable:
         raise ConfigError(f"--fail-if: {result.warning}")
     return [why for text in rules if (why := parse_rule(text).fails(result))]
+
+
+def doubts(result: Comparison, rules: Iterable[str]) -> list[str]:
+    """For each rule that B would break by a change that could be none, a sentence that says so."""
+    return [why for text in rules if (why := parse_rule(text).doubt(result))]

@@ -477,6 +477,7 @@ def markdown_report(
 def markdown_comparison(comparison: Comparison, rows: int = 10) -> str:
     """A comparison as Markdown: broken rules first, then the step and what explains it, the rest folded."""
     verdict = [f"**Fails:** {_plain(why)}" for why in comparison.broken] or ["No rule is broken."]
+    verdict += [f"**Not decided:** {_plain(why)}" for why in comparison.undecided]
     warning = [f"**Warning:** {_plain(comparison.warning)}"] if comparison.warning else []
     folded = _markdown_tables(comparison.details(), rows)
     details = [

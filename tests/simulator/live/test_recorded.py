@@ -11,7 +11,7 @@ import chakrakit as ck
 from chakrakit.simulator import live
 from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
-from support.commands import succeeded
+from support.commands import data, succeeded
 
 PROGRAM = """
 from chakrakit.simulator import live
@@ -97,3 +97,19 @@ def test_a_node_follows_what_its_program_did_before() -> None:
     assert edges == {("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}
     assert run.end(0).tolist() == [10_000, 30_000, 40_000, 45_000]
     assert np.array_equal(run.start(0), [0, 10_000, 10_000, 40_000])
+
+
+def test_what_programs_return_is_in_the_data_and_cut_on_the_screen(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "def program(world):\n"
+        "    def one(me, value):\n        return value\n        yield\n"
+        "    for i in range(25):\n        world.actor(one, {'number': i}, name=f'a{i}')\n"
+        "    world.actor(one, object, name='odd')\n"
+    )
+    summary = data("live", tmp_path / "program.py")
+    assert summary["returned"]["a7"] == {"number": 7}
+    assert summary["returned"]["odd"] == "<class 'object'>"
+    told = succeeded("live", tmp_path / "program.py")
+    assert "a19: " in told
+    assert "a20: " not in told
+    assert "… and what 6 more actors returned; --json has all" in told

@@ -1,9 +1,11 @@
 """What storage servers did, from the operations of all ranks."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 
+import chakrakit as ck
 from chakrakit.simulator.engine import StoredOperations
 from chakrakit.simulator.results.summary import server_uses
 
@@ -39,3 +41,14 @@ def test_each_server_that_was_used_has_its_own_figures():
 
 def test_without_storage_operations_there_is_nothing_to_say():
     assert server_uses(SimpleNamespace(stored=None), MACHINE) == []
+
+
+def test_no_interval_begins_before_storage_has_moved_its_bytes(tmp_path: Path) -> None:
+    """A checkpoint of 1 GB at 1 GB/s, which the step waits for: no measured step is below a second."""
+    machine = tmp_path / "m.yaml"
+    machine.write_text("base: dgx-h100\nstorage: {disk: {kind: local, bandwidth: 1 GB/s}}\n")
+    traces = ck.generate(model="gpt3-125m", dp=2, seq=64, global_batch=2).traces
+    written = ck.transform(traces, ["storage{save=500000000, target=disk}"])
+    summary = ck.simulate(written.traces, str(machine)).summary
+    assert summary.interval_ns is not None
+    assert 1e9 <= summary.interval_ns[0] <= summary.makespan_ns

@@ -122,6 +122,11 @@ def test_a_table_without_names_is_read_or_refused_in_words(tmp_path: Path) -> No
     pq.write_table(pa.table({"id": pa.array([4, 9])}), tmp_path / "t.parquet")
     assert read(tmp_path / "t.parquet").trace(0).ids.tolist() == [4, 9]
 
+    served = pa.table({"id": pa.array([4, 9]), "arrival_s": [0.0, 1.0]})
+    pq.write_table(served, tmp_path / "t.parquet")
+    with pytest.raises(FormatError, match=r"no column 'type' or 'name'; .*chakra query"):
+        read(tmp_path / "t.parquet").trace(0)
+
     pq.write_table(pa.table({"optype": ["forward"]}), tmp_path / "t.parquet")
     with pytest.raises(FormatError, match="no column 'id'"):
         read(tmp_path / "t.parquet").trace(0)

@@ -41,6 +41,8 @@ class SweepResult(Result, msgspec.Struct, kw_only=True):
     """Of the points, those that an earlier sweep had finished."""
     skipped: int
     """Infeasible combinations, left out as the study asks."""
+    over_memory: int = 0
+    """Points that were timed and do not fit their devices: no list of the best has them."""
     table: str
     """The file that has one row per point."""
 
@@ -147,6 +149,14 @@ def _finished_point(
     )
 
 
+def _over_memory(table: Path) -> int:
+    import pyarrow.parquet as pq
+
+    points = pq.read_table(table)
+    fits = points["fits"].to_pylist() if "fits" in points.column_names else []
+    return sum(one is False for one in fits)
+
+
 def _result(
     point_grid: PointGrid,
     finished: Mapping[str, FinishedPoint],
@@ -160,5 +170,6 @@ def _result(
         failed=len(point_grid.points) - succeeded,
         reused=sum(p.key in reused for p in point_grid.points),
         skipped=point_grid.skipped,
+        over_memory=_over_memory(place / _TABLE),
         table=str(place / _TABLE),
     )

@@ -60,6 +60,8 @@ class LiveSummary(Result, msgspec.Struct, kw_only=True, frozen=True):
     pools: list[PoolSummary]
     faults: list[str]
     """Faults of actors that had an effect."""
+    returned: dict[str, Any] = {}
+    """What programs of actors returned, where they did; what JSON has no form for, as text."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +126,7 @@ def result_of(cast: Cast, live: core.LiveWorld) -> LiveResult:
     sent = records["op"] == SEND
     moved = _moved(links, cast.machine)
     joules, unknown = energy_of(cast, records, live.plays(), live.end_ps)
+    returned = {a.name: live.returned(a.number) for a in cast.actors}
     summary = LiveSummary(
         machine=cast.machine.name,
         end_ns=end_ns,
@@ -137,9 +140,16 @@ def result_of(cast: Cast, live: core.LiveWorld) -> LiveResult:
         energy_unknown=unknown,
         pools=[_pool(p, u, end_ns) for p, u in zip(cast.pools, live.pools(), strict=True)],
         faults=list(cast.labels),
+        returned={name: _as_data(value) for name, value in returned.items() if value is not None},
     )
-    returned = {a.name: live.returned(a.number) for a in cast.actors}
     return LiveResult(summary, returned, {**links, "moved": moved}, cast, records, live.plays())
+
+
+def _as_data(value: Any) -> Any:
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return str(value)
 
 
 def _pool(pool: Any, use: tuple[int, ...], end_ns: float) -> PoolSummary:

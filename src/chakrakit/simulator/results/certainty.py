@@ -37,6 +37,8 @@ from chakrakit.trace.sets import CAPTURED, GENERATED, PS_PER_NS, Card
 _MOST_STEPS = 400_000
 """Rows that are followed back from the end; a longer path is told by its last ones."""
 _PS = 1e-12
+_STORAGE_GROUP = ("storage",)
+"""Of which nothing was measured: its times add no width, and no interval begins before their sum."""
 _DECODING = 32.0
 """FLOPs per byte below which attention reads a cache: that of a prompt or a training step has hundreds."""
 
@@ -53,6 +55,7 @@ def makespan_interval(
     parts = [
         *_kernels(outcome, machine, rung, rows, seconds),
         *_network(outcome, machine, rows, seconds),
+        *_storage(outcome, rows, seconds),
         *_host(outcome, is_carried_recording(rung), rows, seconds),
     ]
     found = interval_of(outcome.makespan_ps * _PS, parts, step, _least_seconds(outcome, machine))
@@ -288,6 +291,14 @@ def _network(outcome: Outcome, machine: Machine, rows: I64, seconds: F64) -> Ite
         # A collective that later rows cover in part has done a part of its transfers by then.
         least = max(0.0, _ideal(collective, size, shape) - (whole - spent))
         yield Contribution(known, f"{collective} {size}", spent, least)
+
+
+def _storage(outcome: Outcome, rows: I64, seconds: F64) -> Iterator[Contribution]:
+    """The time of storage servers, which move their bytes no faster than the machine says that they do."""
+    parts = [outcome.program(c).trace.has("storage") for c in range(outcome.classes.count)]
+    spent = float(seconds[np.concatenate(parts)[rows]].sum())
+    if spent > 0:
+        yield Contribution(_STORAGE_GROUP, "storage", spent, spent)
 
 
 def _ideal(collective: str, size: int, shape: GroupShape | None) -> float:

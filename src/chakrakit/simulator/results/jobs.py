@@ -296,6 +296,12 @@ class JobSummary(Result, msgspec.Struct, kw_only=True):
     slowdown: float
     interval_ns: tuple[float, float] | None = None
     """Where 90 of 100 measured makespans should lie: that of the job alone, times its slowdown."""
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the trace or the machine lacks the figures."""
+    needs_bytes: int | None = None
+    """The memory that the tightest rank needs; `has_bytes` is that of its device."""
+    has_bytes: int | None = None
+    tightest_rank: int | None = None
 
 
 class JobsSummary(Result, msgspec.Struct, kw_only=True):
@@ -439,6 +445,7 @@ def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSum
 
 def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
     makespan, alone = part.makespan_ns(place), part.alone[place].makespan_ns
+    memory = ("fits", "needs_bytes", "has_bytes", "tightest_rank")
     return JobSummary(
         name=part.joined.names[place],
         ranks=len(devices),
@@ -447,6 +454,7 @@ def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
         alone_ns=alone,
         slowdown=makespan / alone if alone else 1.0,
         interval_ns=part.interval_ns(place),
+        **{name: getattr(part.alone[place].summary, name) for name in memory},
     )
 
 

@@ -13,6 +13,7 @@ from chakrakit.trace.codecs.formats import (
     write_trace,
 )
 from chakrakit.trace.codecs.graph_export import Exported, Selection, export, type_code
+from chakrakit.trace.codecs.parquet import other_table
 from chakrakit.trace.files import Source
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "is_one_file",
     "left_out",
     "open_writer",
+    "other_table",
     "read_trace",
     "scan_trace",
     "type_code",

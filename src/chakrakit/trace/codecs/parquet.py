@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
@@ -174,14 +175,35 @@ def _opened(source: Any) -> pq.ParquetFile:
         return parquet_file(source)
 
 
+def _lacking(names: Sequence[str]) -> str:
+    """Which column a table lacks that a trace's has; "" for none."""
+    if "id" not in names:
+        return "'id'"
+    return "" if {"type", "name"} & set(names) or len(names) == 1 else "'type' or 'name'"
+
+
+def other_table(path: Path) -> pa.Table | None:
+    """The rows of a Parquet file that is no trace; None of a trace, and of any other file."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return None
+    try:
+        file = parquet_file(str(path))
+        return file.read() if _lacking(file.schema_arrow.names) else None
+    except (pa.ArrowException, OSError):
+        return None  # reading it as a trace says what is wrong
+
+
 def _columns_with_values(file: pq.ParquetFile, source: Any, path: str) -> list[str]:
     """The columns to read: a node's own fields, and those that are not null throughout.
 
     A file has a column for every attribute of the vocabulary, and most traces use a third of them.
     """
     names = file.schema_arrow.names
-    if "id" not in names:
-        raise TraceError("the table has no column 'id'; a trace's table has one")
+    if lacking := _lacking(names):
+        raise TraceError(
+            f"the table has no column {lacking}; a trace's table has one. `chakra query` asks any other "
+            'table: "SELECT * FROM rows"'
+        )
     check_columns(names, path)
     if {"", columns.column_name("")} & set(names):
         raise TraceError("a column has no name; an attribute of a trace has one")

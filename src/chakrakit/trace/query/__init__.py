@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.trace.query.description import Info, describe, describe_traces
-from chakrakit.trace.query.sql import query, rows_of
+from chakrakit.trace.query.sql import query, query_table, rows_of
 
-__all__ = ["Info", "describe", "describe_traces", "query", "rows_of"]
+__all__ = ["Info", "describe", "describe_traces", "query", "query_table", "rows_of"]

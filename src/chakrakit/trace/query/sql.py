@@ -52,6 +52,19 @@ def query(
             raise ConfigError(_explained(connection, error, sql, tables)) from None
 
 
+def query_table(table: pa.Table, sql: str, limit: int | None = None) -> pa.Table:
+    """The same of one table of any columns, which is called `rows`."""
+    duckdb = _duckdb()
+    with duckdb.connect(":memory:") as connection:
+        try:
+            _check_is_select(duckdb, connection, sql)
+            connection.register("rows", table)
+            _lock(connection)
+            return _fetched(connection.sql(sql), limit)
+        except duckdb.Error as error:
+            raise ConfigError(_explained(connection, error, sql, ("rows",))) from None
+
+
 def _opened(path: Source) -> TraceSet:
     traces = read(path)
     traces.cache_bytes = _CACHE
