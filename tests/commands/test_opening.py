@@ -58,6 +58,19 @@ def test_the_second_time_nothing_is_linked_and_a_changed_file_is_another(tmp_pat
     assert opened(file) != before
 
 
+def test_a_card_beside_a_single_recording_counts_as_part_of_it(tmp_path):
+    file = tmp_path / "trace.json"
+    file.write_bytes(kineto())
+    places = [opened(file)]
+    for step_ms in (1.5, 2.5):
+        (tmp_path / "card.json").write_text(json.dumps({"step_ms_unprofiled": step_ms}))
+        places.append(opened(file))
+    assert len(set(places)) == 3
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert opened(shutil.copy(file, elsewhere)) == places[0]
+
+
 def test_a_digest_depends_on_names_and_on_where_files_end(tmp_path):
     def digest(*texts):
         files = [tmp_path / f"rank{i}" for i in range(len(texts))]

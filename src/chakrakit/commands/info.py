@@ -76,15 +76,16 @@ def _print(info: Info) -> None:
     if info.communication:
         from chakrakit.insight import size_text
 
-        heads = ("communication", "group", "calls", "size", "calls per rank", "size per rank")
+        heads = ("communication", "group", "of", "calls", "size", "calls each", "size each")
         rows = (
             (
                 c.type,
                 c.group or "(all)",
+                c.ranks,
                 c.count,
                 size_text(c.bytes),
-                f"{c.count / info.ranks:,.6g}",
-                size_text(c.bytes / info.ranks),
+                f"{c.count / c.ranks:,.6g}",
+                size_text(c.bytes / c.ranks),
             )
             for c in info.communication
         )

@@ -61,7 +61,11 @@ def signature_of(path: Path) -> str:
 
     from chakrakit import __version__
 
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    files = (
+        [path, *_cards_beside(path)]
+        if path.is_file()
+        else sorted(p for p in path.rglob("*") if p.is_file())
+    )
     state = blake2b(f"{__version__}\0{path.absolute()}".encode(), digest_size=16)
     for file in files:
         status = file.stat()
@@ -86,8 +90,14 @@ def _is_trace(path: Path) -> bool:
     return path.name.endswith((*_TRACES, ".parquet"))
 
 
+def _cards_beside(file: Path) -> list[Path]:
+    """Cards of a collector in the folder of a recording, which linking that file alone reads as well."""
+    return sorted(card for card in file.parent.glob("*card*.json") if card.is_file())
+
+
 def _kept(raw: Raw, folder: Path, say: Say) -> str:
-    target = folder / digest_of(raw.files)
+    cards = _cards_beside(raw.path) if raw.path.is_file() else []
+    target = folder / digest_of([*raw.files, *cards])
     if (target / "card.json").is_file():
         os.utime(target)
         say(f"{raw.path}: {raw.description}, linked before: {target}")

@@ -591,8 +591,16 @@ def _use(a: Analysis) -> Iterator[Answer]:
             rate_text(a.roofline.tflops_per_rank),
             f"per rank over the whole time{mfu}.",
             a.roofline.mfu,
-            f" per rank{f', MFU {100 * roofline.mfu:.1f} %' if roofline.mfu else ''}{_over_more(a)}",
+            f" per rank{_shares_of_peak(roofline.mfu, roofline.hfu)}{_over_more(a)}",
         )
+
+
+def _shares_of_peak(mfu: float, hfu: float) -> str:
+    """MFU, and before it HFU where the printed rate holds work that the model does not need."""
+    texts = [f"{100 * share:.1f} %" for share in (hfu, mfu)] if mfu else []
+    named = zip(("HFU", "MFU"), texts, strict=False)
+    different = len(set(texts)) > 1
+    return "".join(f", {name} {text}" for name, text in named if different or name == "MFU")
 
 
 def _over_more(a: Analysis) -> str:

@@ -155,3 +155,13 @@ def test_use_of_the_device_says_that_it_is_of_more_than_a_usual_step():
     )
     assert uneven.brief.endswith("over all 5.00 ms, not a usual step")
     assert even.brief == " per rank"
+
+
+def test_a_rate_with_recomputation_is_printed_beside_the_share_that_it_is() -> None:
+    plan = {"model": "gpt3-125m", "layers": 2, "seq": 256, "global_batch": 1}
+    for recompute, both in (("full", True), ("none", False)):
+        run = ck.simulate(ck.generate(recompute=recompute, **plan).traces, "dgx-h100").run()
+        found = ck.analyze(run, peak_tflops=989.0, peak_gbps=3350.0)
+        brief = next(a for a in answers(found) if a.question.startswith("How well")).brief
+        assert (", HFU " in brief, ", MFU " in brief) == (both, True)
+        assert found.roofline.hfu == pytest.approx(found.roofline.tflops_per_rank / 989.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.errors import TraceError
 from chakrakit.machines import calibrate_network, calibrate_profile
 from chakrakit.machines.device.profile import read_profile
@@ -43,3 +44,17 @@ def test_a_network_model_is_written_with_its_ranges(tmp_path: Path) -> None:
     assert found.alpha_us == pytest.approx(5, rel=0.01)
     assert found.gb_per_s == pytest.approx(10, rel=0.01)
     assert json.loads((tmp_path / "n.json").read_text())["fitted_on"] == ["a.log"]
+
+
+def test_a_collective_of_a_network_model_takes_what_was_measured(tmp_path: Path) -> None:
+    """A measured time holds its launch, which the machine's library does not add again."""
+    lines = ["# all_reduce_perf", *(f"#  Rank  {r} on h" for r in range(8))]
+    lines += [f" {2**p} {2**p} float sum -1 30.0 0 0 0" for p in range(10, 25)]
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    calibrate_network([tmp_path / "a.log"], tmp_path / "n.json")
+    builder = ck.TraceBuilder()
+    builder.collective("sync", ck.CollectiveType.ALL_REDUCE, 4096, pg_name="all")
+    bindings = {r: ck.Binding(0) for r in range(8)}
+    traces = ck.TraceSet([builder.build()], bindings, ck.Groups({"all": tuple(range(8))}))
+    summary = ck.simulate(traces, "dgx-h100", network_model=str(tmp_path / "n.json")).summary
+    assert summary.makespan_ns == pytest.approx(30_000, rel=1e-3)

@@ -93,3 +93,23 @@ def test_a_printed_interval_is_that_of_the_data(machine: str, tmp_path: Path) ->
     assert tuple(found) == pytest.approx(simulated("alone", machine).interval_ns, rel=1e-9)
     low, high = (three_digits(bound / 1e6) for bound in found)
     assert f"({low}–{high})" in succeeded("simulate", tmp_path / "w", "--machine", machine)
+
+
+# --- simulated again ----------------------------------------------------------------------------
+
+
+def test_a_run_that_is_simulated_again_keeps_its_time_and_its_interval(tmp_path: Path) -> None:
+    """Times of a run have what communication beside them costs, and are no surer than they were."""
+    plan = {"dp": 8, "data": "fsdp", "seq": 512, "global_batch": 8}
+    ck.write(ck.generate(model="gpt3-125m", layers=2, **plan).traces, tmp_path / "w")
+    first = ck.simulate(ck.read(tmp_path / "w"), "dgx-h100")
+    ck.write(first.run(), tmp_path / "run")
+    again = ck.simulate(ck.read(tmp_path / "run"), "dgx-h100").summary
+    assert again.makespan_ns == pytest.approx(first.summary.makespan_ns, rel=1e-6)
+    assert again.interval_ns == pytest.approx(first.summary.interval_ns, rel=1e-3)
+    edit = "edit{scale=0.5, classes=[attention]}"
+    succeeded("transform", tmp_path / "run", "--pass", edit, "-o", tmp_path / "edited")
+    edited = ck.simulate(ck.read(tmp_path / "edited"), "dgx-h100").summary
+    assert edited.makespan_ns < first.summary.makespan_ns
+    low, high = edited.interval_ns or (0.0, 0.0)
+    assert low < 0.95 * edited.makespan_ns < 1.05 * edited.makespan_ns < high

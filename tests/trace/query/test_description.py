@@ -11,7 +11,7 @@ import pytest
 from chakrakit import Binding, CollectiveType, Groups, Times, Trace, TraceBuilder, TraceSet, write
 from chakrakit.errors import ChakraError
 from chakrakit.trace.codecs.et import EtWriter
-from chakrakit.trace.query import describe
+from chakrakit.trace.query import describe, describe_traces
 from chakrakit.trace.sets import run_of
 
 
@@ -80,3 +80,14 @@ def test_unknown_kinds_of_edges_do_not_matter_here() -> None:
 def test_nothing_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ChakraError, match="no such file"):
         describe(tmp_path / "x")
+
+
+def test_ranks_without_a_kind_of_call_do_not_count_in_its_mean() -> None:
+    """Of four ranks two have a group of their own."""
+    quiet = TraceBuilder()
+    quiet.comp("gemm", duration_ns=10)
+    bindings = {0: Binding(0), 1: Binding(0), 2: Binding(1), 3: Binding(1)}
+    traces = TraceSet([program(), quiet.build()], bindings, Groups({"tp": (0, 1)}))
+    lines = {(c.type, c.group): c for c in describe_traces(traces).communication}
+    sync = lines["ALL_REDUCE", "tp"]
+    assert (sync.count, sync.ranks) == (4, 2)

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrakit import Run, Times, TraceSet, read, write
+from chakrakit import Run, Times, Trace, TraceSet, read, write
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.files import claimed
-from chakrakit.trace.sets import run_of
+from chakrakit.trace.model import Metadata, NodeType
+from chakrakit.trace.sets import CAPTURED, CAPTURED_VERSION, run_of
 from support.stored_sets import FOLDED, names, program, timed
 
 # --- finding ------------------------------------------------------------------------------------
@@ -137,3 +138,15 @@ def test_one_file_holds_one_rank(tmp_path: Path) -> None:
         write(TraceSet([]), tmp_path / "d")
     write(program(), tmp_path / "d")
     assert read(tmp_path / "d").ranks == (0,)
+
+
+@pytest.mark.parametrize("name", ["t.0.et", "t.0.json", "t.0.parquet"])
+def test_a_captured_program_is_known_by_its_metadata_where_no_card_is_kept(
+    tmp_path: Path, name: str
+) -> None:
+    columns = {"name": ["aten::mm"], "type": [int(NodeType.COMP_NODE)], "num_ops": [8]}
+    captured = Trace.from_columns(columns, metadata=Metadata.of(CAPTURED_VERSION))
+    write(captured, tmp_path / name)
+    assert read(tmp_path / name).card.tool == read(tmp_path / "t").card.tool == CAPTURED
+    write(program(), tmp_path / name)
+    assert read(tmp_path / "t").card.tool == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import (
     Decoder,
@@ -104,3 +105,12 @@ def test_a_verdict_says_what_is_needed_and_what_there_is() -> None:
     with pytest.raises(ConfigError, match=r"stage 0 needs .* GiB .* and mine has 0\.0; shard more"):
         refuse_over_capacity(found, need - 1, "mine")
     refuse_over_capacity(found, need, "mine")
+
+
+def test_training_in_narrow_products_keeps_its_weights_wide() -> None:
+    """They are cast for each product; inference reads narrow ones."""
+    narrow = {"model": "llama3.1-8b", "layers": 1, "matmul_dtype": "fp8", "seq": 64}
+    train = ck.generate(global_batch=1, **narrow).figures.precision
+    serve = ck.generate(kind="decode", **narrow).figures.precision
+    assert (train.weights, train.activations, serve.weights) == ("bf16", "fp8", "fp8")
+    assert serve.weight_bytes < train.weight_bytes

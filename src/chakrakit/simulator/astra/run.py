@@ -13,7 +13,7 @@ from chakrakit.arrays import I32, I64, U64
 from chakrakit.simulator.astra.result import AstraSimulation
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import NodeType
-from chakrakit.trace.sets import Run, Times, TraceSet
+from chakrakit.trace.sets import SIMULATED, Run, Times, TraceSet
 
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
@@ -130,7 +130,7 @@ def to_run(result: AstraSimulation, traces: TraceSet) -> Run:
         "classes": len(result.representative),
     }
     card = traces.card.replace(
-        tool="chakra simulate", settings=settings, tick_ps=1000, epoch_ns=0, passes=[]
+        tool=SIMULATED, settings=settings, tick_ps=1000, epoch_ns=0, passes=[]
     )
     groups = Groups({str(g): m for g, m in result.groups.items()}).merged(traces.groups)
     return Run(traces.bodies, bindings, groups, card, times=times, timing=timing, counters=counters)

@@ -17,6 +17,7 @@ from chakrakit.machines.device import (
     PS_PER_S,
     Clocks,
     Costs,
+    CostSource,
     WorkModel,
     each_picoseconds,
     nanoseconds_to_ticks,
@@ -56,7 +57,8 @@ from chakrakit.simulator.engine.stuck import check_horizon, why_stuck
 from chakrakit.simulator.engine.traffic import Traffic
 from chakrakit.trace.communication import Binding, Classes, Groups, bind
 from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.sets import Card, TraceSet
+from chakrakit.trace.placement import on_host
+from chakrakit.trace.sets import Card, TraceSet, has_run
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -517,10 +519,16 @@ class NativeSimulation:
         )
 
     def _slowdown(self, i: int) -> float:
-        """How much communication slows down compute beside it; 0 for measured times, which include that."""
+        """How much communication slows compute beside it; 0 where most times are of a run, which have it."""
         if "measured" in (self.options.communication, self.options.work.name):
             return 0.0
-        return float(self._device(i).comm_slowdown)
+        slowdown = float(self._device(i).comm_slowdown)
+        if not slowdown or not has_run(self.traces.card):
+            return slowdown
+        costs, program = self._costs_of(i), self.programs[self.membership.body(i)]
+        works = (program.kind == COMPUTE) & ~on_host(program.trace)
+        measured = costs.ps[works & (costs.source == CostSource.MEASURED)].sum()
+        return 0.0 if 2 * measured > costs.ps[works].sum() else slowdown
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))

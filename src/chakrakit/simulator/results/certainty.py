@@ -32,7 +32,7 @@ from chakrakit.simulator.collectives import GroupShape, data_bytes, ideal_second
 from chakrakit.simulator.engine import COMM, COMPUTE, MEASURED, MESSAGE, Outcome
 from chakrakit.trace.model import EdgeForm, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.sets import CAPTURED, GENERATED, PS_PER_NS, Card
+from chakrakit.trace.sets import CAPTURED, PS_PER_NS, Card, is_generated
 
 _MOST_STEPS = 400_000
 """Rows that are followed back from the end; a longer path is told by its last ones."""
@@ -50,7 +50,7 @@ def makespan_interval(
     if not len(outcome.end):
         return None
     rows, seconds = _critical(outcome)
-    generated = outcome.membership.traces.card.tool == GENERATED
+    generated = is_generated(outcome.membership.traces.card)
     step = step_group(framework, machine.name) if generated else ()
     parts = [
         *_kernels(outcome, machine, rung, rows, seconds),

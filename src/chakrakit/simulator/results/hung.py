@@ -13,7 +13,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import Outcome
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.sets import Card, Run, Times
+from chakrakit.trace.sets import SIMULATED, Card, Run, Times
 
 COMMUNICATION = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
 RECORDER = "simulation"
@@ -50,7 +50,7 @@ class HungSimulation:
         card = Card(
             name=traces.card.name,
             kind="run",
-            tool="chakra simulate",
+            tool=SIMULATED,
             settings={**self.settings, "recorder": RECORDER, "stuck": self.reason},
             tick_ps=1,
         )

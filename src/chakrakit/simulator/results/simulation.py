@@ -64,14 +64,15 @@ from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import (
     CAPTURED,
     CPU,
-    GENERATED,
     PS_PER_NS,
     RECORDED_DEVICE,
+    SIMULATED,
     Run,
     RunFacts,
     Times,
     TraceSet,
     as_recorded,
+    is_generated,
     storage_table,
 )
 
@@ -153,10 +154,7 @@ def to_run(
     workload = as_recorded(traces.card.settings, history is not None)
     workload.pop("undilate", None)
     card = traces.card.replace(
-        tool="chakra simulate",
-        settings={**workload, "engine": "native", **settings},
-        tick_ps=1,
-        epoch_ns=0,
+        tool=SIMULATED, settings={**workload, "engine": "native", **settings}, tick_ps=1, epoch_ns=0
     )
     counters: dict[str, Any] = {
         "links": link_table(outcome, machine),
@@ -596,7 +594,7 @@ def _rate_notes(outcome: Outcome, machine: Machine) -> list[str]:
 
 def _width_notes(traces: TraceSet) -> list[str]:
     """Says where generated products have widths that no kernel loads whole."""
-    if traces.card.tool != GENERATED:
+    if not is_generated(traces.card):
         return []
     odd = total = 0.0
     for number in range(traces.body_count):

@@ -40,6 +40,8 @@ class CommunicationLine(Result, msgspec.Struct):
     group: str
     count: int
     bytes: int
+    ranks: int = 0
+    """Ranks that have such nodes."""
 
 
 class Info(Result, msgspec.Struct, kw_only=True):
@@ -76,12 +78,14 @@ class _Counts:
         self.attributes: Counter[str] = Counter()
         self.comm: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
+        self.callers: dict[tuple[str, str], dict[int, int]] = {}
+        """By kind and group, the bodies that have such nodes and how many ranks run each."""
         self.first: int | None = None
         self.last = 0
         self.versions: dict[str, None] = {}
         self.steps: set[int] = set()
 
-    def add(self, piece: Trace, ranks: int) -> None:
+    def add(self, piece: Trace, ranks: int, body: int = 0) -> None:
         table = piece.table
         self.nodes += len(piece) * ranks
         self.data += _entries(piece, "data_deps") * ranks
@@ -101,7 +105,7 @@ class _Counts:
         if "num_ops" in table.column_names:
             self.ops += _sum(piece.column("num_ops", 0)) * ranks
         self._add_times(piece)
-        self._add_communication(piece, ranks)
+        self._add_communication(piece, ranks, body)
         self.versions.setdefault(piece.metadata.version)
 
     def _add_times(self, piece: Trace) -> None:
@@ -111,7 +115,7 @@ class _Counts:
         self.first = first if self.first is None else min(self.first, first)
         self.last = max(self.last, int(piece.end_ns.max()))
 
-    def _add_communication(self, piece: Trace, ranks: int) -> None:
+    def _add_communication(self, piece: Trace, ranks: int, body: int) -> None:
         rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if not len(rows):
             return
@@ -127,6 +131,7 @@ class _Counts:
             key = (_kind_name(kind), names[group])
             self.comm[key] += len(key_sizes) * ranks
             self.bytes[key] += _sum(key_sizes) * ranks
+            self.callers.setdefault(key, {})[body] = ranks
 
 
 def _kind_name(kind: int) -> str:
@@ -165,7 +170,7 @@ def _described(traces: TraceSet, bodies: Iterable[Iterable[Trace]]) -> Info:
     used = Counter(b.body for b in traces.bindings.values())
     for number, pieces in enumerate(bodies):
         for piece in pieces:
-            counts.add(piece, used[number])
+            counts.add(piece, used[number], number)
     info = _filled(counts, traces.groups, traces.ranks)
     info.bodies, info.subject = len(used), subject_of(traces.card)
     if isinstance(traces, Run) and traces.times is not None:
@@ -199,8 +204,10 @@ def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
     info.compute_ops = counts.ops
     info.steps = len(counts.steps - {-1})
     info.communication = [
-        CommunicationLine(kind, group, counts.comm[kind, group], counts.bytes[kind, group])
-        for kind, group in sorted(counts.comm)
+        CommunicationLine(
+            *key, counts.comm[key], counts.bytes[key], sum(counts.callers[key].values())
+        )
+        for key in sorted(counts.comm)
     ]
     info.attributes = dict(sorted(counts.attributes.items()))
     info.raw_attributes = counts.raw

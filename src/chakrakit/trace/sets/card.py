@@ -62,11 +62,25 @@ GENERATED = "chakra generate"
 """The tool of traces that never ran: steps of a described model and plan."""
 CAPTURED = "chakra capture"
 """The tool of programs that ran on devices which were not there."""
+CAPTURED_VERSION = "chakrakit.capture.1"
+"""The version in captured traces' metadata, which tells what files without a card are."""
 LINKED = "chakra link"
 """The tool of linked recordings."""
+SIMULATED = "chakra simulate"
+"""The tool of simulated runs, and of traces that passes made of them."""
 LIKE_COMMUNICATION = "like_communication"
 """The setting that lists kernels which look like communication and count as computation: name → count."""
 _FOOTPRINT_KEY = "footprint"
+
+
+def has_run(card: Card) -> bool:
+    """Whether durations are those of work beside its communication: recorded, or simulated."""
+    return card.tool in (LINKED, SIMULATED)
+
+
+def is_generated(card: Card) -> bool:
+    """Whether the rows are a described plan's steps, as generated or in a simulated run of them."""
+    return card.tool == GENERATED or "plan" in card.settings
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

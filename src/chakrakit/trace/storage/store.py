@@ -26,7 +26,7 @@ from chakrakit.trace.codecs import (
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in
 from chakrakit.trace.files import BundlePath, Source, remove_empty
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, Run, TraceSet
+from chakrakit.trace.sets import CAPTURED, CAPTURED_VERSION, Card, Run, TraceSet
 from chakrakit.trace.storage.directory import (
     check_directory,
     read_directory,
@@ -87,7 +87,7 @@ def read(path: Source) -> TraceSet | Run:
 
 def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
     kind = Run if trace.is_timed else TraceSet
-    return kind([trace], {rank: Binding(0)}, groups.merged(groups_in(trace)))
+    return kind([trace], {rank: Binding(0)}, groups.merged(groups_in(trace)), _card_of(trace))
 
 
 def _from_files(
@@ -103,8 +103,14 @@ def _from_files(
     probe = _first_piece(first)
     timed = probe.is_timed if card is None or not card.passes else card.kind == "run"
     kind = Run if timed else TraceSet
-    card = card or Card(name=prefix_of(first))
+    card = card or _card_of(probe).replace(name=prefix_of(first))
     return kind(bodies, bindings, groups.merged(groups_in(probe)), card)
+
+
+def _card_of(trace: Trace) -> Card:
+    """What a file without a card tells: whether it is a captured program that still needs its host."""
+    captured = trace.metadata.version == CAPTURED_VERSION and not trace.is_timed
+    return Card(tool=CAPTURED if captured else "")
 
 
 def _first_piece(file: Place) -> Trace:

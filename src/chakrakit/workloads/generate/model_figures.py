@@ -114,10 +114,11 @@ def precision_used(model: Model, step: Step) -> PrecisionUsed:
             if weight.format == form:
                 used[name] += count * weight.all_elements
     plain = step.matmul_dtype or step.dtype
+    kept = step.dtype if step.kind == "train" else plain  # training casts them for each product
     names = [name for name, _ in used.most_common()]
     forms = [stated.formats[name] for name in names] if stated else []
     return PrecisionUsed(
-        weights=" + ".join(names) or plain,
+        weights=" + ".join(names) or kept,
         group=" + ".join(dict.fromkeys(form.group for form in forms if form.group)),
         activations=" + ".join(dict.fromkeys(f.activations or step.dtype for f in forms)) or plain,
         cache="" if step.in_micro_batches else stack.settings.cache_dtype or step.dtype,

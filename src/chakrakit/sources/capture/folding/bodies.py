@@ -15,6 +15,7 @@ from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.memory import HELD_KIND
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
+from chakrakit.trace.sets import CAPTURED_VERSION
 
 # Streams and events as on a GPU. Compute runs on the streams that the program issues it on. Each process
 # group's collectives run on another and begin when what was issued before them on the program's stream is
@@ -76,7 +77,6 @@ def _on_host(recording: CapturedRank, signature: int, is_host: bool, waits_for: 
     return waits_for < 0 and (is_host or recording.signatures[signature].is_host)
 
 
-VERSION = "chakrakit.capture.1"
 _OPTIMIZER = PHASES.index("optimizer")
 
 
@@ -106,7 +106,7 @@ def trace_of(
     if (micro >= 0).any():
         data["micro_batch"] = _some(micro, micro >= 0)
     # Weights, gradients and states of optimizers are in the nodes' bytes too, and not told apart.
-    header = Metadata.of(VERSION, **{HELD_KIND: "other"})
+    header = Metadata.of(CAPTURED_VERSION, **{HELD_KIND: "other"})
     return Trace.from_columns(data, _edges(recording, plan.events, host), header)
 
 
