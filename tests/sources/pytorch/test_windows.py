@@ -29,6 +29,19 @@ def test_a_recording_that_began_one_call_later_is_numbered_one_higher():
     assert _numbers(ranks) == {0: [0, 1, 2, 3], 1: [1, 2, 3]}
 
 
+def test_all_that_began_later_or_ended_earlier_are_numbered_as_the_longest():
+    ranks = {
+        0: _window(1, 4),
+        1: _window(0, 4),
+        2: _window(2, 4),
+        3: _window(0, 2),
+        4: _window(0, 3),
+    }
+    assert align_windows(ranks, dict.fromkeys(ranks, 1)) == 2
+    numbers = {0: [1, 2, 3], 1: [0, 1, 2, 3], 2: [2, 3], 3: [0, 1], 4: [0, 1, 2]}
+    assert _numbers(ranks) == numbers
+
+
 def test_of_equal_kinds_the_nearest_ends_decide():
     """One all-reduce may be either of two; on the common clock it ended with the second."""
     ranks = {0: _window(1, 3), 1: _window(2, 3)}

@@ -103,7 +103,9 @@ def _module(message: WireMessage, allocated: int) -> Module:
     entry = message.text(2) or names.get(message.integer(6), "")
     if entry not in computations:
         raise FormatError(f"the entry computation {entry!r} is not in the module")
-    module = Module(message.text(1), computations, entry, 1, bool(order), allocated)
+    module = Module(
+        message.text(1), computations, entry, is_scheduled=bool(order), allocated=allocated
+    )
     module.devices = _devices(message, module)
     return module
 
