@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import chakrakit as ck
+from chakrakit.errors import ConfigError, FormatError
 from support.commands import chakra, data, succeeded
 
 H100 = ("--machine", "dgx-h100", "--members", "8")
@@ -55,3 +58,76 @@ def test_an_exchange_of_experts_is_printed_by_term() -> None:
     slowest = max(terms["network"], terms["links"], terms["copying"])
     assert row["time_us"] == pytest.approx(terms["start"] + terms["filling"] + slowest)
     assert f"{terms['network']:.2f}" in chakra(*map(str, words)).stdout
+
+
+# --- beside a log ---------------------------------------------------------------------------------
+
+
+def _log(path: Path, rows: dict[int, float], ranks: int = 8, title: str = "") -> Path:
+    """A log as nccl-tests write it, which name the test only in later versions."""
+    head = [f"# Collective test starting: {title}"] if title else ["# nThread 1 nGpus 8"]
+    head += [
+        f"#  Rank  {r} Group  0 Pid 1 on host device  {r} [0x00] NVIDIA H100" for r in range(ranks)
+    ]
+    lines = [
+        f"{size:>12} {size // 4:>12} float sum -1 {us:.2f} 0 0 0 {us:.2f} 0 0 0"
+        for size, us in rows.items()
+    ]
+    path.write_text("\n".join([*head, *lines]))
+    return path
+
+
+def _expected(sizes: list[int]) -> dict[int, float]:
+    return {
+        row.bytes: row.time_us for row in ck.collective("all-reduce", "dgx-h100", 8, sizes).rows
+    }
+
+
+def test_a_log_within_its_intervals_is_as_expected(tmp_path: Path) -> None:
+    log = _log(tmp_path / "all_reduce_perf.log", _expected([1 << 12, 1 << 20, 1 << 28]))
+    table = ck.collective("all-reduce", "dgx-h100", against=log)
+    assert [m.ratio for m in table.measured] == pytest.approx([1, 1, 1], rel=1e-3)
+    assert all(m.interval_us[0] < m.measured_us < m.interval_us[1] for m in table.measured)
+    assert {m.verdict for m in table.measured} == {"expected"}
+    assert table.notes[0] == "as expected: all 3 sizes lie in their intervals"
+
+
+def test_sizes_that_are_slower_or_faster_are_named(tmp_path: Path) -> None:
+    times = _expected([1 << 12, 1 << 20, 1 << 26, 1 << 28])
+    slow = {size: us * (3 if size >= 1 << 26 else 1) for size, us in times.items()}
+    slow[1 << 12] /= 5
+    log = _log(tmp_path / "log.txt", slow, title="all_reduce_perf")
+    printed = succeeded("collective", "all-reduce", "--machine", "dgx-h100", "--against", str(log))
+    assert "slower than expected: 67,108,864 to 268,435,456 bytes" in printed
+    assert "with 3.00 times the expected time" in " ".join(printed.split())
+    assert "faster than expected: 4,096 bytes" in printed
+    assert all(len(line) <= 80 for line in printed.splitlines()[:5])  # the table
+
+
+def test_the_argument_says_what_a_log_does_not(tmp_path: Path) -> None:
+    log = _log(tmp_path / "out.txt", _expected([1 << 20]), ranks=0)
+    table = ck.collective("all-reduce", "dgx-h100", 8, against=log)
+    assert table.members == 8
+    assert table.measured[0].ratio == pytest.approx(1, rel=1e-3)
+
+
+def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
+    log = _log(tmp_path / "log.txt", {1 << 20: 50.0}, title="all_gather_perf")
+    for members in (None, 8, 16):
+        with pytest.raises(ConfigError, match="holds all-gather of 8; it was asked for all-reduce"):
+            ck.collective("all-reduce", "dgx-h100:2", members, against=log)
+    with pytest.raises(ConfigError, match="says the sizes"):
+        ck.collective("all-reduce", "dgx-h100", 8, "1MiB", against=log)
+    with pytest.raises(ConfigError, match="give --members"):
+        ck.collective("all-reduce", "dgx-h100", sizes="1MiB")
+
+
+def test_calibrate_says_how_to_name_the_test(tmp_path: Path) -> None:
+    log = _log(tmp_path / "out.txt", {1 << 20: 50.0, 1 << 21: 60.0})
+    with pytest.raises(FormatError, match=r"as in all_reduce_perf\.log"):
+        ck.calibrate(log, nccl_tests=True, output=tmp_path / "net.json")
+    named = log.rename(tmp_path / "all_reduce_perf.log")
+    assert ck.calibrate(named, nccl_tests=True, output=tmp_path / "net.json").ranges
+    log = _log(tmp_path / "all_gather_perf.log", {1 << 20: 50.0}, ranks=0)
+    with pytest.raises(FormatError, match="no `# Rank` lines"):
+        ck.calibrate(log, nccl_tests=True, output=tmp_path / "net.json")

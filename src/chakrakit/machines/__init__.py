@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chakrakit.late_names import late_names
 
 if TYPE_CHECKING:
-    from chakrakit.machines.calibrate import NetworkModel
+    from chakrakit.machines.calibrate import NetworkModel, read_nccl_log
     from chakrakit.machines.calibrated import (
         CalibrationReport,
         calibrate_collectives,
@@ -42,6 +42,7 @@ _HOME = {
     "preset_on": "recorded",
     "preset_text": "load",
     "read_machine": "load",
+    "read_nccl_log": "calibrate",
     "read_schedule": "schedule",
     "recorded_on": "recorded",
 }
@@ -65,6 +66,7 @@ __all__ = [
     "preset_on",
     "preset_text",
     "read_machine",
+    "read_nccl_log",
     "read_schedule",
     "recorded_on",
 ]

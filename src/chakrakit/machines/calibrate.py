@@ -197,11 +197,13 @@ def _number(text: str, path: Path) -> float:
     return value
 
 
-def read_nccl_log(path: Path) -> list[tuple[str, int, list[tuple[float, float]]]]:
+def read_nccl_log(
+    path: Path, collective: str = "", ranks: int = 0
+) -> list[tuple[str, int, list[tuple[float, float]]]]:
     """The runs of a log: of each the collective, the number of ranks and the (bytes, us) points.
 
     Bytes are as nccl-tests count them. A log may hold several runs one after another, and lines may begin
-    with what a launcher writes before them.
+    with what a launcher writes before them. `collective` and `ranks` are for runs that do not say theirs.
     """
     text = read_bounded(path).decode(errors="replace")
     named = _TITLE.search(path.name)
@@ -215,13 +217,28 @@ def read_nccl_log(path: Path) -> list[tuple[str, int, list[tuple[float, float]]]
         if row is None and title:
             runs[-1].name = title[1]
         runs[-1].ranks += bool(_DEVICE_LINE.search(line))
+    for run in runs:
+        run.name, run.ranks = run.name or collective, run.ranks or ranks
     complete = [r.plain() for r in runs if r.name and r.ranks and r.has_points]
     if not complete:
-        raise FormatError(
-            "not a log of nccl-tests: it needs the test's name, `# Rank` lines and rows",
-            path=str(path),
-        )
+        raise FormatError(_lacking(runs), path=str(path))
     return complete
+
+
+def _lacking(runs: Sequence[_LoggedRun]) -> str:
+    """Why no run of a log is complete, and the cure."""
+    measured = [run for run in runs if run.has_points]
+    if not measured:
+        return "not a log of nccl-tests: it has no rows of size, count, type, redop, root and time"
+    if not any(run.name for run in measured):
+        return (
+            "the log does not say which test it is of; name the file after it, as in all_reduce_perf.log, "
+            "or compare it with `chakra collective all-reduce --against`"
+        )
+    return (
+        "the log has no `# Rank` lines, which say how many devices took part; keep nccl-tests' whole output, "
+        "or compare it with `chakra collective --against` and --members"
+    )
 
 
 @dataclass

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         CollectiveTable,
         ExpertExchange,
         Kernels,
+        collective_name,
         parse_members,
         parse_sizes,
         time_collective,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         read_job_placement,
         simulate_jobs,
     )
+    from chakrakit.simulator.results.measured_collective import beside_measured
     from chakrakit.simulator.results.records import write_records
     from chakrakit.simulator.results.simulation import (
         Detail,
@@ -60,6 +62,8 @@ _HOME = {
     "RankSummary": "summary",
     "Simulation": "simulation",
     "SimulationSummary": "summary",
+    "beside_measured": "measured_collective",
+    "collective_name": "collective_table",
     "joules_of": "energy",
     "machine_of": "editing",
     "outcome_of": "simulation",
@@ -93,6 +97,8 @@ __all__ = [
     "RankSummary",
     "Simulation",
     "SimulationSummary",
+    "beside_measured",
+    "collective_name",
     "joules_of",
     "machine_of",
     "outcome_of",

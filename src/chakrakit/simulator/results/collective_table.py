@@ -63,14 +63,32 @@ class CollectiveRow(Result, msgspec.Struct, kw_only=True):
     full ports would take, and ports as slow as the slowest published."""
 
 
+class MeasuredTime(Result, msgspec.Struct, kw_only=True):
+    """What somebody measured of one size, beside what is expected."""
+
+    bytes: int
+    measured_us: float
+    expected_us: float
+    ratio: float
+    """Measured over expected time."""
+    interval_us: tuple[float, float] | None
+    """Where 90 of 100 measured times should lie; None where nothing is known of such collectives."""
+    verdict: Literal["slower", "faster", "expected", "unknown"]
+    """On which side of the interval the measured time lies."""
+    busbw_gbs: float
+    """The measured bus bandwidth."""
+
+
 class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     """Times of collectives among `members` devices of a machine with nothing else on its links."""
 
     machine: str
     members: int
     rows: list[CollectiveRow]
+    measured: list[MeasuredTime] = []
+    """One for each row, where the times of a log stand beside them."""
     notes: list[str] = []
-    """What was assumed of the machine, and which times are predictions."""
+    """What lies outside of its interval, what was assumed of the machine, and which times are predictions."""
 
     def picture(self) -> Curve:
         """The curve of bus bandwidth over size."""
@@ -110,10 +128,10 @@ def time_collective(
     is a number of devices from 0 on, or a list of devices; `eager` engines launch kernels one by one.
     """
     loaded = load_machine(machine) if isinstance(machine, str) else machine
-    devices = _devices(loaded, members)
+    devices = devices_of(loaded, members)
     byte_sizes = parse_sizes(sizes) if isinstance(sizes, str) else [int(s) for s in sizes]
     _check_sizes(byte_sizes)
-    collective = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
+    collective = collective_name(name)
     if collective == "barrier":
         byte_sizes = [1]
     if collective in ("dispatch", "combine"):
@@ -122,6 +140,11 @@ def time_collective(
         rows, notes = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager), []
     notes = [*loaded.notes, *notes]
     return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows, notes=notes)
+
+
+def collective_name(text: str) -> str:
+    """The name of a collective that may be spelt as nccl-tests or PyTorch do."""
+    return _SPELLINGS.get(text.replace("_", ""), text.replace("_", "-"))
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -165,7 +188,8 @@ def _check_sizes(sizes: Sequence[int]) -> None:
         raise ConfigError(f"sizes: {min(sizes)}; give 1 byte or more")
 
 
-def _devices(machine: Machine, members: int | Sequence[int]) -> I64:
+def devices_of(machine: Machine, members: int | Sequence[int]) -> I64:
+    """The devices of members: a number from 0 on, or a list; an error where the machine has none."""
     if isinstance(members, int) and members > machine.size:
         machine.check_ranks(members)
     devices = np.arange(members) if isinstance(members, int) else np.array(members, np.int64)
