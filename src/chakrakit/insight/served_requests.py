@@ -273,6 +273,7 @@ def serving_facts(run: Run) -> ServingFacts | None:
     tpot = (finish - first)[several] / np.maximum(output[several] - 1, 1)
     parts = {"queued": scheduled - arrival, "prompt": first - scheduled, "output": finish - first}
     origin = float(arrival.min()) if len(arrival) else 0.0
+    length = max(float(finish.max()) - origin if len(finish) else 0.0, 1e-12)
     rows = _requests(engines, origin)
     slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
     every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
@@ -290,7 +291,9 @@ def serving_facts(run: Run) -> ServingFacts | None:
         prompt=_phase(engines, "scheduled", "first"),
         output=_phase(engines, "first", "finish"),
         step_model=_step_model(engines),
-        engines=[_engine(run, e, origin, queue) for e, queue in zip(engines, queues, strict=True)],
+        engines=[
+            _engine(run, e, origin, length, queue) for e, queue in zip(engines, queues, strict=True)
+        ],
         slowest=slow,
         shown=sorted(rows, key=lambda r: r.arrival_ms)[::every_nth],
         intervals=_intervals(run, times),
@@ -409,10 +412,10 @@ def _queues(run: Run, engines: list[EngineRows]) -> list[_Queue | None]:
     return [_Queue(e.arrival, e.scheduled, 1, length) for e in engines]
 
 
-def _engine(run: Run, e: EngineRows, origin: float, queue: _Queue | None) -> EngineFacts:
+def _engine(
+    run: Run, e: EngineRows, origin: float, length: float, queue: _Queue | None
+) -> EngineFacts:
     limits, series = _limits(run, e.rank), _series(run, e.rank)
-    steps = float(e.end.max() - e.start.min()) if len(e.end) else 0.0
-    length = max(queue.length_ms if queue else steps, 1e-12)
     every = max(1, -(-len(series) // _DRAWN_MOMENTS))
     lasted = np.diff(series[:, 0], append=series[-1:, 0])
     weight = lasted / max(lasted.sum(), 1e-12)
