@@ -127,6 +127,8 @@ def command(
         if result.warning:
             console().print(f"warning: {result.warning}")
         print_tables((), result.answers(), rows)
+        if bounds := _bounds(result):
+            console().print(bounds)
         print_notes(result.notes)
         _print_details(result, f"{a} {b}", rows, full=full)
     for why in result.undecided:
@@ -135,6 +137,29 @@ def command(
         click.echo(f"fails: {why}", err=True)
     if result.broken:
         sys.exit(1)
+
+
+_PARTS = {
+    "compute": "compute",
+    "exposed_comm": "exposed communication",
+    "exposed_copy": "exposed copies",
+    "bubble": "bubble",
+    "idle": "idle",
+}
+"""What a rank's step is made of: names of metrics and of what people read."""
+
+
+def _bounds(result: Comparison) -> str:
+    """What the step of B is made of: what a change elsewhere cannot save."""
+    if result.serving is not None or not result.step.b_ns:
+        return ""
+    shares = {n: result.metrics[n][1] / result.step.b_ns for n in _PARTS if n in result.metrics}
+    parts = [
+        f"{_PARTS[n]} {share:.1%}".replace("%", " %")
+        for n, share in shares.items()
+        if share >= 0.0005
+    ]
+    return f"of B's step: {', '.join(parts)}" if parts else ""
 
 
 def _print_details(result: Comparison, runs: str, rows: int, *, full: bool) -> None:

@@ -502,7 +502,11 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         *((result.objective,) if value else ()),
     )
     rows = [(name, *_plan_cells(plan, result.objective)) for name, plan in plans]
-    print_table(head, rows)
+    alike = _alike(head, rows)
+    kept = [i for i, column in enumerate(head) if column not in alike]
+    print_table([head[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    if alike:
+        out.print(f"alike in all: {', '.join(f'{name} {value}' for name, value in alike.items())}")
     out.print(f"MFU: {MFU}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
@@ -547,6 +551,17 @@ def _plan_cells(plan: PlanResult, objective: str) -> tuple[object, ...]:
         memory,
         *([value] if (value := _value_text(objective, plan.value)) else []),
     )
+
+
+_PLAN_COLUMNS = ("gpus", "dp", "tp", "pp", "cp", "ep", "micro", "data", "recompute", "schedule")
+
+
+def _alike(head: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, object]:
+    """What all of several plans have in common, by column: it need not stand in every row."""
+    if len(rows) < 2:
+        return {}
+    columns = {name: {row[i] for row in rows} for i, name in enumerate(head)}
+    return {name: columns[name].pop() for name in _PLAN_COLUMNS if len(columns[name]) == 1}
 
 
 def _value_text(objective: str, value: float) -> str:
