@@ -189,7 +189,7 @@ _BY_CODE: dict[Ecosystem, dict[int, ElementType]] = {
 }
 
 
-PRODUCT_MARKS = {"fp32": ".fp32", "tf32": ".tf32", "fp8": ".8", "fp4": ".4"}
+PRODUCT_MARKS = {"fp64": ".fp64", "fp32": ".fp32", "tf32": ".tf32", "fp8": ".8", "fp4": ".4"}
 """What profiles add to the names of products in other types than those of 16 bits, as in `gemm.8.nt`."""
 TIMED_AS_THEY_ARE = ("bf16", "fp32")
 """Types that every profile times in products of their own."""

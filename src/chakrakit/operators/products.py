@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chakrakit.operators.calls import Call, Count, Measure, Operand, Operation
-from chakrakit.operators.element_types import IEEE, dtype_name
+from chakrakit.operators.element_types import IEEE, PRODUCT_MARKS, dtype_name
 from chakrakit.operators.formulas import (
     attention_flops,
     convolution_flops,
@@ -40,8 +40,9 @@ def _precision(call: Call, operand: Operand) -> str:
     """
     if operand.each == 2:
         return ""
-    if dtype_name(operand.dtype) != "fp32":
-        return f".{operand.each * 8}"
+    name = dtype_name(operand.dtype)
+    if name != "fp32":
+        return PRODUCT_MARKS.get(name, f".{operand.each * 8}")
     rounds = call.computes_in == "tf32" or any(_TENSOR_CORES.search(k) for k in call.kernels)
     return ".tf32" if rounds else ".fp32"
 

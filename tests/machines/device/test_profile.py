@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine, parse_machine
 from chakrakit.machines.device import (
@@ -27,7 +28,7 @@ from chakrakit.operators import (
     gemm_operation,
     operator_of,
 )
-from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.model import NodeType, TraceBuilder
 
 
 def ideal_table():
@@ -281,3 +282,21 @@ def test_batched_products_in_tf32_are_carried_from_16_bits_and_count_as_extrapol
     carried = profile.carried(profile.predict(rounded), rounded, device)
     assert carried.extrapolated
     assert 250 < flops / carried.us / 1e6 < 420
+
+
+@pytest.mark.parametrize("machine", ["dgx-h100", "dgx-a100", "dgx-h200", "dgx-b200"])
+def test_products_in_double_precision_are_no_faster_than_their_units(machine: str) -> None:
+    device = load_machine(machine).devices[0]
+    trace = ck.Trace.from_columns(
+        {
+            "name": ["aten::mm"],
+            "type": [int(NodeType.COMP_NODE)],
+            "inputs_shapes": ["[[4096,4096],[4096,4096]]"],
+            "inputs_types": ['["Tensor(double)","Tensor(double)"]'],
+            "num_ops": [2 * 4096**3],
+            "stream": [7],
+            "is_cpu_op": [False],
+        }
+    )
+    seconds = work_model("auto").costs(trace, device).ps[0] * 1e-12
+    assert 1 <= seconds * device.peak_rate("fp64") / (2 * 4096**3) < 2
