@@ -544,6 +544,20 @@ def sim_run(
     flow: bool,
     pick: Callable[[int, int, list[int]], int] | None,
 ) -> dict[str, Any]: ...
+def sim_link_history(
+    plans: SimPlans,
+    topology: SimTopology,
+    *,
+    payload: NDArray[np.float64],
+    job_plan: _I32,
+    job_started: _I64,
+    job_priority: _I32,
+    job_weight: _I32,
+    fault_time: _I64,
+    fault_target: _I32,
+    fault_factor: NDArray[np.float64],
+    borders: _I64,
+) -> NDArray[np.float64]: ...
 def sim_fair_rates(
     capacity: NDArray[np.float64], offsets: _I64, links: _I32, priority: _I32, weight: _I32
 ) -> NDArray[np.float64]: ...

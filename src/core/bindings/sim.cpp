@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "core/sim/engine.hpp"
 #include "core/sim/fairness.hpp"
 #include "core/sim/flows.hpp"
+#include "core/sim/link_history.hpp"
 
 namespace chakra::bind {
 
@@ -155,6 +157,35 @@ Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> lin
     return to_numpy(std::move(rates));
 }
 
+// The bytes over each link, row by row, in each part between two borders.
+Out<double> link_history(const sim::Plans& plans, const sim::Topology& topology, In<double> payload,
+                         In<int32_t> job_plan, In<int64_t> job_started, In<int32_t> job_priority,
+                         In<int32_t> job_weight, In<int64_t> fault_time, In<int32_t> fault_target,
+                         In<double> fault_factor, In<int64_t> borders) {
+    sim::Workload jobs;
+    jobs.job_plan = own(job_plan);
+    jobs.job_priority = own(job_priority), jobs.job_weight = own(job_weight);
+    jobs.instance_jobs = {0, static_cast<int64_t>(jobs.job_plan.size())};
+    jobs.needed = {0}, jobs.overhead = {0};
+    jobs.fault_time = own(fault_time), jobs.fault_target = own(fault_target);
+    jobs.fault_factor = own(fault_factor);
+    jobs.fault_is_link.assign(jobs.fault_time.size(), 1);
+    sim::check(jobs);
+    sim::check_together(jobs, plans, topology);
+    std::vector<double> counted = own(payload);
+    std::vector<int64_t> started = own(job_started), parts = own(borders);
+    if (counted.size() != plans.bytes.size() || started.size() != jobs.job_plan.size())
+        throw std::invalid_argument("payload has one entry per transfer, job_started one per job");
+    if (parts.size() < 2 || !std::is_sorted(parts.begin(), parts.end()))
+        throw std::invalid_argument("borders must be two or more and never descend");
+    std::vector<double> bytes;
+    {
+        nb::gil_scoped_release unlocked;
+        bytes = sim::carried(plans, topology, counted, jobs, started, std::move(parts));
+    }
+    return to_numpy(std::move(bytes));
+}
+
 }  // namespace
 
 void sim(nb::module_& m) {
@@ -176,6 +207,9 @@ void sim(nb::module_& m) {
         .def_prop_ro("rows", &sim::Workload::rows);
     m.attr("SIM_HORIZON_PS") = sim::kHorizon;
     m.def("sim_run", &run, "workload"_a, "plans"_a, "topology"_a, "flow"_a, "pick"_a.none());
+    m.def("sim_link_history", &link_history, "plans"_a, "topology"_a, nb::kw_only(), "payload"_a,
+          "job_plan"_a, "job_started"_a, "job_priority"_a, "job_weight"_a, "fault_time"_a,
+          "fault_target"_a, "fault_factor"_a, "borders"_a);
     m.def("sim_fair_rates", &fair_rates, "capacity"_a, "offsets"_a, "links"_a, "priority"_a,
           "weight"_a);
 }

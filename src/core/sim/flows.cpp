@@ -107,6 +107,7 @@ void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
 
 void Flows::end_flow(int32_t f, Time now) {
     int32_t a = flows_[f].step;
+    if (history_) note(flows_[f].transfer, flows_[f].remaining, flows_[f].since, now);
     flows_[f].transfer = -1;
     ends_.erase(f);
     fairness_.remove(f);
@@ -176,6 +177,9 @@ void Flows::handle(const Event& event) {
         case kJobEnd: break;
     }
     Job& job = jobs_[event.id];
+    for (int64_t s = plans_.plan_steps[job.plan]; history_ && s < plans_.plan_steps[job.plan + 1];
+         ++s)
+        note_step(s, plans_.repeat[s], job.started, event.time);
     if (job.skips)
         for (int32_t link : plan_links(job.plan)) owner_[link] = kNobody;
     job.skips = false;
@@ -224,14 +228,28 @@ void Flows::mark_disturbed(int32_t link) {
 void Flows::set_rate(int32_t f, double rate, Time now) {
     Flow& flow = flows_[f];
     if (flow.rate == rate) return;
-    flow.remaining =
-        std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
+    double left = std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
+    if (history_) note(flow.transfer, flow.remaining - left, flow.since, now);
+    flow.remaining = left;
     flow.since = now;
     flow.rate = rate;
     if (rate > 0)
         ends_.set(f, now + time_at_rate(flow.remaining, rate));
     else
         ends_.erase(f);
+}
+
+// Bytes as links feel them, of one transfer between two times.
+void Flows::note(int64_t transfer, double bytes, Time from, Time until) {
+    if (bytes <= 0) return;
+    double counted = bytes * payload_[transfer] / plans_.bytes[transfer];
+    for (int32_t link : topology_.route(plans_.route[transfer]))
+        history_->add(link, from, until, counted);
+}
+
+void Flows::note_step(int64_t step, int64_t rounds, Time from, Time until) {
+    for (int64_t t = plans_.step_transfers[step]; t < plans_.step_transfers[step + 1]; ++t)
+        note(t, plans_.bytes[t] * static_cast<double>(rounds), from, until);
 }
 
 std::vector<Unfinished> Flows::unfinished() const {

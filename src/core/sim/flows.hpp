@@ -14,6 +14,7 @@
 
 #include "core/sim/ends.hpp"
 #include "core/sim/fairness.hpp"
+#include "core/sim/link_history.hpp"
 #include "core/sim/network.hpp"
 
 namespace chakra::sim {
@@ -29,6 +30,12 @@ class Flows final : public Network {
     void scale_link(int32_t link, double factor, Time now) override;
     void grow() override;
     std::vector<Unfinished> unfinished() const override;
+
+    // From now on `history` is told what links carry: of each transfer its payload.
+    void record(LinkHistory& history, std::span<const double> payload) {
+        history_ = &history;
+        payload_ = payload;
+    }
 
    private:
     static constexpr int32_t kNobody = -1;
@@ -99,6 +106,8 @@ class Flows final : public Network {
 
     void mark_disturbed(int32_t link);
     void set_rate(int32_t flow, double rate, Time now);
+    void note(int64_t transfer, double bytes, Time from, Time until);
+    void note_step(int64_t step, int64_t rounds, Time from, Time until);
     int32_t new_active();
 
     const Topology& topology_;
@@ -109,6 +118,8 @@ class Flows final : public Network {
     std::vector<uint32_t> known_epoch_;            // by plan: with the links as they were then
     uint32_t epoch_ = 0;                           // how often links have changed
     std::vector<std::vector<int32_t>> links_of_plan_;
+    LinkHistory* history_ = nullptr;
+    std::span<const double> payload_;  // by transfer, where there is a history
 
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     Ends ends_;  // of flows

@@ -40,6 +40,7 @@ void Flows::end_skipped_rounds(int32_t a, Time now) {
             if (owner_[link] == a) owner_[link] = kNobody;
         });
     active.skips = false;
+    if (history_) note_step(active.step, active.skipping, active.started, now);
     active.rounds = 0;
     end_step(a, now);
 }
@@ -91,9 +92,11 @@ void Flows::materialize_rounds(int32_t a, Time now) {
     if (passed == repeated(active.round_time, active.skipping))
         return;  // its end is due now and is still to be handled
     int64_t done = active.round_time > 0 ? passed / active.round_time : 0;
+    Time until = active.started + done * active.round_time;
+    if (history_ && done > 0) note_step(active.step, done, active.started, until);
     ++active.version;
     active.rounds -= done;
-    begin_round(a, active.started + done * active.round_time);
+    begin_round(a, until);
     catch_up(now);
 }
 

@@ -54,7 +54,7 @@ from chakrakit.simulator.engine.stored import (
     stored_operations,
 )
 from chakrakit.simulator.engine.stuck import check_horizon, why_stuck
-from chakrakit.simulator.engine.traffic import Traffic
+from chakrakit.simulator.engine.traffic import JOBS, Traffic
 from chakrakit.trace.communication import Binding, Classes, Groups, bind
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host
@@ -419,7 +419,7 @@ class NativeSimulation:
             ports=port_use(plans, routes, arrays["job_runs"]),
             stuck=stuck,
             progress=Progress.of(self.machine, plans, links, arrays) if stuck else None,
-            traffic=Traffic(plans, routes, instances, arrays, len(self.machine.links)),
+            traffic=Traffic(plans, links, routes, {k: workload[k] for k in JOBS}, arrays, flow),
         )
         return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 

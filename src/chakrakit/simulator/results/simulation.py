@@ -272,8 +272,8 @@ def link_rate_table(outcome: Outcome, machine: Machine) -> dict[str, Any] | None
     parts = outcome.traffic.parts(_MOST_RATES // max(len(used), 1)) if outcome.traffic else 0
     if not parts or not len(used) or outcome.makespan_ps < parts * 1000:
         return None
-    borders = np.linspace(0, outcome.makespan_ps, parts + 1)
-    rates = outcome.traffic.rates(borders)[:, used].T if outcome.traffic else np.zeros((0, 0))
+    borders = np.linspace(0, outcome.makespan_ps, parts + 1).astype(np.int64)
+    rates = outcome.traffic.rates(borders)[used] if outcome.traffic else np.zeros((0, 0))
     rates = np.pad(rates, ((0, 0), (0, 1)))  # nothing flows after the end
     steady = np.diff(rates, axis=1, prepend=-1.0) == 0
     link, part = np.nonzero(~steady)
