@@ -172,6 +172,22 @@ SITE = "their share of servers and building"
 """What `facility_joules` holds beside the energy of devices, in words."""
 
 
+def time_text(nanos: float) -> str:
+    """A time with a unit that suits it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(nanos) >= size:
+            return f"{nanos / size:,.2f} {unit}"
+    return f"{nanos:,.0f} ns"
+
+
+def size_text(count: float) -> str:
+    """Bytes with a unit that suits them."""
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(count) >= size:
+            return f"{count / size:,.2f} {unit}"
+    return f"{count:,.0f} B"
+
+
 def energy_text(joules: float) -> str:
     """Joules with the prefix that keeps them short: 912 J, 49.55 kJ, 3.1 MJ."""
     return _prefixed(joules, (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3)))

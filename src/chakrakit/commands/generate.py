@@ -391,7 +391,7 @@ def _print_ranks(figures: Figures) -> None:
 
 def _print_communication(figures: Figures) -> None:
     """What a rank sends in a step, by what the group is for: of unlike ranks the least and the most."""
-    from chakrakit.insight import size_text
+    from chakrakit.results import size_text
 
     counts: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for ranks in figures.per_rank:

@@ -74,7 +74,7 @@ def _print(info: Info) -> None:
         out.print(f"timed: {info.span_ns / 1e6:,.3f} ms from first start to last end")
     print_table(("type", "nodes"), info.types.items())
     if info.communication:
-        from chakrakit.insight import size_text
+        from chakrakit.results import size_text
 
         heads = ("communication", "group", "of", "calls", "size", "calls each", "size each")
         rows = (

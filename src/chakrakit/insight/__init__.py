@@ -38,8 +38,6 @@ if TYPE_CHECKING:
         named_ranks,
         ranks_text,
         saving_text,
-        size_text,
-        time_text,
     )
     from chakrakit.insight.link_use import LinksUse, LinkUse, links_use
     from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
@@ -91,10 +89,8 @@ _HOME = {
     "ranks_text": "headlines",
     "saving_text": "headlines",
     "server_table": "resource_tables",
-    "size_text": "headlines",
     "steps": "step_times",
     "tier_table": "resource_tables",
-    "time_text": "headlines",
 }
 
 __all__ = [
@@ -136,10 +132,8 @@ __all__ = [
     "ranks_text",
     "saving_text",
     "server_table",
-    "size_text",
     "steps",
     "tier_table",
-    "time_text",
 ]
 
 __getattr__ = late_names(__name__, _HOME)

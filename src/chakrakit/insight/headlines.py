@@ -18,7 +18,9 @@ from chakrakit.results import (
     energy_text,
     mass_text,
     money_text,
+    size_text,
     three_digits,
+    time_text,
     utilization_text,
 )
 from chakrakit.trace.memory import shortage_line
@@ -128,14 +130,6 @@ def _queued_for(serving: ServingFacts) -> str:
     return f" The queue waited for {', '.join(texts)}." if texts else ""
 
 
-def time_text(nanos: float) -> str:
-    """A time with a unit that suits it."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(nanos) >= size:
-            return f"{nanos / size:,.2f} {unit}"
-    return f"{nanos:,.0f} ns"
-
-
 def interval_text(nanos: float, low: float, high: float) -> str:
     """`1.41 s (1.2–1.65)`: a time and its interval in a unit that suits them, with three digits."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
@@ -143,14 +137,6 @@ def interval_text(nanos: float, low: float, high: float) -> str:
             value, least, most = (three_digits(n / size) for n in (nanos, low, high))
             return f"{value} {unit} ({least}–{most})"
     raise AssertionError
-
-
-def size_text(count: float) -> str:
-    """Bytes with a unit that suits them."""
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if abs(count) >= size:
-            return f"{count / size:,.2f} {unit}"
-    return f"{count:,.0f} B"
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

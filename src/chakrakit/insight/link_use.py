@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from chakrakit.insight.headlines import size_text
 from chakrakit.insight.rank import Table
-from chakrakit.results import Result
+from chakrakit.results import Result, size_text
 from chakrakit.trace.sets import Run
 
 

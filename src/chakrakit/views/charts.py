@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 
-from chakrakit.insight import size_text, time_text
+from chakrakit.results import size_text, time_text
 from chakrakit.views.colors import color
 
 VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})

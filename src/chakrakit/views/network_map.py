@@ -6,7 +6,8 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from chakrakit.insight import LinksUse, LinkUse, size_text
+from chakrakit.insight import LinksUse, LinkUse
+from chakrakit.results import size_text
 from chakrakit.views import charts
 from chakrakit.views.charts import Markup, join, tag
 from chakrakit.views.page import table_markup

@@ -22,12 +22,10 @@ from chakrakit.insight import (
     network_tables,
     saving_text,
     server_table,
-    size_text,
     tier_table,
-    time_text,
 )
 from chakrakit.insight.rank import Cell, Table, ms, short
-from chakrakit.results import counted
+from chakrakit.results import counted, size_text, time_text
 from chakrakit.views import charts
 from chakrakit.views.charts import Markup, join, tag
 from chakrakit.views.colors import REQUEST_PARTS

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chakrakit.exploration.sweep import PointRow, findings
-from chakrakit.insight import size_text, time_text
 from chakrakit.insight.rank import Table, ms
+from chakrakit.results import size_text, time_text
 from chakrakit.trace.files import replacing
 from chakrakit.views import charts, plots
 from chakrakit.views.charts import Markup, tag

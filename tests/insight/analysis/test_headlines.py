@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import answers, interval_text, ranks_text, size_text, time_text
-from chakrakit.results import energy_text
+from chakrakit.insight import answers, interval_text, ranks_text
+from chakrakit.results import energy_text, size_text, time_text
 from chakrakit.trace.sets import Card, RecordedStep, Times, run_of
 
 

@@ -23,9 +23,9 @@ from chakrakit.insight import (
     links_use,
     pair,
     ranks_text,
-    time_text,
 )
 from chakrakit.insight.rank import facts_of, short
+from chakrakit.results import time_text
 from chakrakit.trace.query import query, rows_of
 from chakrakit.trace.sets import Run
 from chakrakit.views import charts
