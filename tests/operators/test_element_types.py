@@ -51,8 +51,8 @@ from chakrakit.operators import (
         ("NVFP4", "nvfp4", 0.5, "fp4"),
         ("float4_e2m1fn_x2", "float4_e2m1fn_x2", 1, "fp4"),
         ("int4", "int4", 0.5, "int4"),
-        ("complex<float>", "complex64", 8, "complex64"),
-        ("c10::complex<double>", "complex128", 16, "complex128"),
+        ("complex<float>", "complex64", 8, "fp32"),
+        ("c10::complex<double>", "complex128", 16, "fp64"),
     ],
 )
 def test_one_short_name_one_size_and_one_rate(

@@ -136,3 +136,14 @@ def test_a_convolution_rounds_unless_a_trace_says_that_it_does_not():
         for kind in ("", "tf32", "fp32")
     ]
     assert tables == ["conv.fp32", "conv.fp32", "conv.fp32.ieee"]
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "table"),
+    [("c10::complex<float>", 8, "gemm.fp32.nn.complex"), ("double", 8, "gemm.fp64.nn")],
+)
+def test_a_complex_multiply_add_is_eight_operations_at_the_rate_of_its_parts(name, each, table):
+    square = Operand((64, 64), each, name, (64, 1))
+    found = operation_of(Call("aten::mm", [square, square]))
+    assert found.table == table
+    assert found.flops == (8 if "complex" in name else 2) * 64**3

@@ -236,10 +236,15 @@ def _compiled(
 
 
 def _print(report: CaptureReport, output: str, device: str | None) -> None:
+    from chakrakit.insight import ranks_text
     from chakrakit.results import counted
 
     bodies = counted(len(report.kinds), "body", "bodies")
     console().print(f"wrote {counted(report.ranks, 'rank')} in {bodies} to {output}")
+    if len(report.ran) < report.ranks:
+        console().print(
+            f"ran {ranks_text(report.ran)}; the others are taken to be like these, by their places in groups"
+        )
     print_table(
         ("kind", "ranks", "nodes", "GFLOP", "parameters", "peak MiB"),
         (

@@ -72,6 +72,13 @@ from chakrakit.operators.formulas import (
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
+from chakrakit.operators.host_copies import (
+    HOST_COPY,
+    PAGEABLE,
+    host_copy,
+    host_copy_name,
+    is_host_copy,
+)
 from chakrakit.operators.names import (
     ALLOCATIONS,
     CHANNEL_NORMS,
@@ -118,12 +125,14 @@ __all__ = [
     "GATHERS",
     "GELU",
     "HLO_COLLECTIVES",
+    "HOST_COPY",
     "IEEE",
     "INDEXING",
     "KNOWN_KERNELS",
     "LARGEST",
     "LAYER_NORM",
     "NORM",
+    "PAGEABLE",
     "PARAMETERS",
     "PRODUCT_MARKS",
     "ROW_NORMS",
@@ -170,10 +179,13 @@ __all__ = [
     "figure_for",
     "find_type",
     "gemm_operation",
+    "host_copy",
+    "host_copy_name",
     "is_communication",
     "is_device_record",
     "is_dispatched",
     "is_engine_operator",
+    "is_host_copy",
     "is_in_place",
     "is_kernel",
     "is_optimizer",

@@ -158,11 +158,11 @@ TYPES: tuple[ElementType, ...] = (
        numpy="bool"),
     _T("mask", 8, "bool"),  # which elements dropout keeps, in generated workloads
     # Complex numbers.
-    _T("complex32", 32, "complex", torch="complex32", torch_code=8, scalar="ComplexHalf",
+    _T("complex32", 32, "complex", "fp16", torch="complex32", torch_code=8, scalar="ComplexHalf",
        cpp="c10::complex<c10::Half>", also=("chalf",)),
-    _T("complex64", 64, "complex", torch="complex64", torch_code=9, scalar="ComplexFloat",
+    _T("complex64", 64, "complex", "fp32", torch="complex64", torch_code=9, scalar="ComplexFloat",
        cpp="c10::complex<float>", hlo="c64", hlo_code=15, numpy="complex64", also=("cfloat",)),
-    _T("complex128", 128, "complex", torch="complex128", torch_code=10, scalar="ComplexDouble",
+    _T("complex128", 128, "complex", "fp64", torch="complex128", torch_code=10, scalar="ComplexDouble",
        cpp="c10::complex<double>", hlo="c128", hlo_code=18, numpy="complex128", also=("cdouble",)),
     # PyTorch's own; of those whose names end in x and a number, one element holds so many numbers.
     _T("float4_e2m1fn_x2", 8, "other", "fp4", torch="float4_e2m1fn_x2", torch_code=45,
@@ -241,6 +241,12 @@ def element_bytes(spelling: str) -> float:
     """Bytes of an element, 0.5 for four bits; 0 for an unknown spelling."""
     element = find_type(spelling)
     return 0.0 if element is None else element.bits / 8
+
+
+def is_complex(spelling: str) -> bool:
+    """Whether a type's elements are complex numbers."""
+    element = find_type(spelling)
+    return element is not None and element.kind == "complex"
 
 
 def figure_for(figures: Mapping[str, float], spelling: str) -> float | None:

@@ -39,6 +39,10 @@ ADAM, ADAMW, SGD = 14, 16, 4
 """Per parameter: two moments, corrections, root, quotient and step; the decay besides; momentum and step."""
 
 
+COMPLEX = 4
+"""Real multiply-adds in a complex one: a multiply-add of complex numbers is eight operations."""
+
+
 def product_flops(m: int, n: int, k: int, batch: int = 1) -> int:
     """Operations of `batch` products of an M×K matrix with a K×N matrix."""
     return 2 * batch * m * n * k

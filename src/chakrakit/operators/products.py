@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chakrakit.operators.calls import Call, Count, Measure, Operand, Operation
-from chakrakit.operators.element_types import IEEE, PRODUCT_MARKS, dtype_name
+from chakrakit.operators.element_types import IEEE, PRODUCT_MARKS, dtype_name, is_complex, rate_name
 from chakrakit.operators.formulas import (
     attention_flops,
     convolution_flops,
@@ -40,6 +40,8 @@ def _precision(call: Call, operand: Operand) -> str:
     """
     if operand.each == 2:
         return ""
+    if is_complex(operand.dtype):
+        return PRODUCT_MARKS.get(rate_name(operand.dtype), "")
     name = dtype_name(operand.dtype)
     if name != "fp32":
         return PRODUCT_MARKS.get(name, f".{operand.each * 8}")
@@ -117,6 +119,7 @@ def product(first: int) -> Measure:
         batch = math.prod(a.shape[:-2])
         whole = gemm_operation(m, n, k, a.each)
         tail = f"{_precision(call, a)}.{_layout(a)}{_layout(b)}"
+        tail += ".complex" if is_complex(a.dtype) else ""
         if len(a.shape) == 2:
             return whole._replace(table=_alignment(a, b, n) + tail)
         return Operation(whole.kind, (batch, m, n, k), 0.0, batch * whole.bytes, "bmm" + tail)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from chakrakit.operators import formulas, indexing, streaming
 from chakrakit.operators.calls import LARGEST, Call, Count, Measure, Operand, Operation, short_name
 from chakrakit.operators.communication import is_communication
+from chakrakit.operators.element_types import is_complex
 from chakrakit.operators.names import ALLOCATIONS, COPIES, IDENTITIES, INDEXING, QUESTIONS, VIEWS
 from chakrakit.operators.products import (
     AttentionArguments,
@@ -498,5 +499,7 @@ def cost_of(call: Call) -> Cost:
 def _counted(operator: Operator, call: Call) -> tuple[int, int]:
     """Operations of (product units, everything else); impossibly many are damage, and count as 0."""
     ops = operator.count(call)
+    if operator.on_products and any(is_complex(t.dtype) for t in call.tensors):
+        ops *= formulas.COMPLEX
     ops = ops if 0 <= ops <= LARGEST else 0
     return (ops, 0) if operator.on_products else (0, ops)

@@ -300,3 +300,16 @@ def test_products_in_double_precision_are_no_faster_than_their_units(machine: st
     )
     seconds = work_model("auto").costs(trace, device).ps[0] * 1e-12
     assert 1 <= seconds * device.peak_rate("fp64") / (2 * 4096**3) < 2
+
+
+@pytest.mark.parametrize("machine", ["dgx-h200", "dgx-h100", "dgx-a100"])
+@pytest.mark.parametrize(
+    ("table", "dtype"), [("gemm.fp64.nn", "fp64"), ("gemm.fp32.nn.complex", "fp32")]
+)
+def test_products_of_types_that_no_table_has_stay_below_their_rate(machine, table, dtype):
+    flops, device = 2.0 * 4096**3, load_machine(machine).device(0)
+    operation = Operation("gemm", (4096, 4096, 4096), flops, 24.0 * 4096**2, table)
+    profile = work_model(device.profile)
+    found = profile.carried(profile.predict(operation), operation, device)
+    assert found.extrapolated
+    assert 0.3 < flops / found.us / 1e-6 / device.peak_rate(dtype) < 1.01

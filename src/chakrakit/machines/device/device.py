@@ -22,6 +22,8 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Dense peak rate by dtype, FLOP/s."""
     memory: Quantity = 0
     memory_bandwidth: Quantity = 0
+    host_bandwidth: Quantity = 0
+    """Between its memory and its host's, each way; PCI Express 5 x16 is assumed where it is 0."""
     compute_efficiency: float | None = None
     """Achievable share of the peak rate, for the roofline; 1 unless given."""
     memory_efficiency: float | None = None
@@ -74,6 +76,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     states_shares: bool = True
     """Whether its file says what share of its rates kernels reach."""
     units: dict[str, Unit] = {}
+    host_bandwidth: float = 0.0
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -131,6 +134,7 @@ def read_device(text: DeviceText, where: str) -> Device:
         peak=_peaks(text, where),
         memory=parse(text.memory, "bytes", f"{where}.memory"),
         memory_bandwidth=parse(text.memory_bandwidth, "bandwidth", f"{where}.memory_bandwidth"),
+        host_bandwidth=parse(text.host_bandwidth, "bandwidth", f"{where}.host_bandwidth"),
         compute_efficiency=_or_all(text.compute_efficiency),
         memory_efficiency=_or_all(text.memory_efficiency),
         kernel_overhead=parse(text.kernel_overhead, "time", f"{where}.kernel_overhead"),

@@ -21,6 +21,7 @@ from chakrakit.operators import (
     Call,
     Operand,
     Operation,
+    host_copy,
     operation_of,
     read_call,
     streamed,
@@ -184,6 +185,8 @@ class Launchers:
     def _unlaunched(self, rows: tuple[int, ...]) -> LaunchedOperation | None:
         """The work of a row without a launcher, from its own shapes or else from its counters."""
         row = rows[0]
+        if (copied := host_copy(self.name(row), float(self._moved[row]))) is not None:
+            return LaunchedOperation(rows, copied, self.name(row))
         if self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row):
             call = self.call(row)
             if (operation := operation_of(call)) is not None:

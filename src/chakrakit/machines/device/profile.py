@@ -28,6 +28,7 @@ from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.corrections import Correction, check_corrections
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.host_link import PAGEABLE_ERROR, PINNED_ERROR, host_copy_seconds
 from chakrakit.machines.device.launchers import LaunchedOperation, Touch, operations_of
 from chakrakit.machines.device.work import (
     MOST_SECONDS,
@@ -41,7 +42,15 @@ from chakrakit.machines.device.work import (
     as_measured,
     each_picoseconds,
 )
-from chakrakit.operators import IEEE, PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
+from chakrakit.operators import (
+    HOST_COPY,
+    IEEE,
+    PAGEABLE,
+    PRODUCT_MARKS,
+    TIMED_AS_THEY_ARE,
+    Operation,
+    figure_for,
+)
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
@@ -493,7 +502,8 @@ class Profiled:
         for name in classes:
             prediction = (model := self.model(name)).predict(operation, resident)
             if not prediction.extrapolated or len(model.rows) >= FEW or name == classes[-1]:
-                if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
+                named = name in (exact, operation.kind, DEFAULTS.get(operation.kind))
+                if named and not _is_of_another_type(operation, name):
                     return prediction
                 return Prediction(prediction.us, prediction.error + BEYOND, True)
         return self._generic(operation)
@@ -597,11 +607,21 @@ class Profiled:
     def _within_a_step(
         self, operation: Operation, resident: float, device: Device
     ) -> Prediction | None:
+        if operation.kind == HOST_COPY:
+            return _over_link(operation, device)
         prediction = self.predict(operation, resident)
         if prediction is None:
             return None
         carried = self.carried(prediction, operation, device)
         return carried if self.profile.of_steps else _sustained(carried, operation, device)
+
+
+def _over_link(operation: Operation, device: Device) -> Prediction:
+    """A copy between host and device, which no table holds: the link decides, and not the device."""
+    us = host_copy_seconds(operation, device) * 1e6
+    if operation.table == PAGEABLE:
+        return Prediction(us, PAGEABLE_ERROR, True)
+    return Prediction(us, PINNED_ERROR, not device.host_bandwidth)
 
 
 def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:
@@ -618,6 +638,13 @@ def _element_type(operation: Operation) -> str:
     if _is_unrounded(operation):
         return "fp32"
     return next((d for d, mark in PRODUCT_MARKS.items() if mark[1:] in parts), "bf16")
+
+
+def _is_of_another_type(operation: Operation, name: str) -> bool:
+    """Whether a class timed product units, and the operation's element type has none."""
+    dtype = _element_type(operation)
+    timed = _element_type(operation._replace(table=name))
+    return dtype in _WITHOUT_PRODUCT_UNITS and timed != dtype
 
 
 def _is_unrounded(operation: Operation) -> bool:

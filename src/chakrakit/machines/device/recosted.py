@@ -3,7 +3,8 @@
 What an operation took is multiplied by what it takes on the new device over what it takes on the recorded
 one, both by the ladder: that keeps what a recording says of its kernels beyond any profile. Kernels of no
 known operation are scaled by their class: products by the rates of the two devices, everything else by
-the bandwidths of their memories; copies to and from the host keep their times. Operators that a CPU
+the bandwidths of their memories; copies to and from the host by those of their links, and where these are not
+known they keep their times. Operators that a CPU
 computed get the times of kernels. What a host does besides stays as it was recorded.
 """
 

@@ -17,6 +17,7 @@ import numpy as np
 from chakrakit.arrays import F64, I8, I32, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.host_link import host_copy_rows
 from chakrakit.machines.device.units import UnitTimes
 from chakrakit.operators import figure_for
 from chakrakit.trace.model import NodeType, Trace
@@ -191,6 +192,8 @@ class Roofline:
             on_units = _unit_times(trace, device).seconds(flops, moved, dtypes_of(trace))
             least = np.maximum(on_units, device.kernel_overhead)
             seconds = np.where(trace.has("unit"), least, seconds)
+        copies, over_link = host_copy_rows(trace, device)
+        seconds = np.where(copies, over_link, seconds)
         return computed_costs(trace, computable, seconds, CostSource.ROOFLINE)
 
 

@@ -201,7 +201,8 @@ def _all_ranks(
 ) -> tuple[TraceSet, CaptureReport]:
     search = Search(capture_rank, options.ranks)
     kinds = search.kinds()
-    report = report_of(kinds, search.families, [*_untested(version("torch")), *search.warnings])
+    warnings = [*_untested(version("torch")), *search.warnings]
+    report = report_of(kinds, search.families, warnings, search.ran)
     return fold(kinds, search.families, card), report
 
 

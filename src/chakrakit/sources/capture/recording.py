@@ -142,7 +142,7 @@ def is_library(filename: str) -> bool:
     return (
         "site-packages" in filename
         or "dist-packages" in filename
-        or filename.startswith(("<", sys.base_prefix + "/lib", _OWN))
+        or filename.startswith(("<", sys.base_prefix + "/lib", _OWN, _pytorch()[0]))
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -34,6 +35,7 @@ from chakrakit.sources.capture.standins import (
     cuda,
     data_parallel,
     nvml,
+    offloading,
     packed,
     pipelining,
     program,
@@ -67,6 +69,8 @@ class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _UNLIKE = 2
 """How many times as much a step computes as another before the report says so."""
+_MUCH_ON_HOST = 64 << 20
+"""Bytes that the host's operators touch in a step before the report says that they take no time: some ms."""
 
 
 class Session:
@@ -162,7 +166,8 @@ class Session:
         ).install()
         self.distributed.install()
         self._values.install()
-        surroundings.install(patches, self.rank, self.recorder.real_values)
+        surroundings.install(patches, self.rank, self.recorder.real_values, self.storages)
+        offloading.install(patches, self.storages)
         saved_files.install(patches, self.mail, self.recorder.real_values)
         compiler.install(patches, self.recorder, self.where)
         sharding.install(patches)
@@ -177,7 +182,7 @@ class Session:
             self.recorder.multiprocessors = cuda.chip_of(options.device).multiprocessors
             cuda.install(patches)
             batch_norm.install(patches)
-            target.install(patches, self.recorder)
+            target.install(patches, self.recorder, cuda.chip_of(options.device).capability)
             recurrent.install(patches, self.recorder)
             nvml.install(
                 patches,
@@ -215,12 +220,12 @@ class Session:
         self._begin(step + 1)
 
     def _count_parameters(self) -> int:
-        """Of all modules that ran; where ranks hold shards, the whole."""
+        """Of all modules that ran, else what optimizers update; where ranks hold shards, the whole."""
         sizes: dict[int, int] = {}
         for root in self.where.roots.values():
             sizes |= {id(p): _whole(p) for p in root.parameters()}
             sizes |= {id(p): size for m in root.modules() for p, size in _cut_from(m)}
-        return sum(sizes.values())
+        return sum(sizes.values() or map(_whole, self.where.updated.values()))
 
     @property
     def reached(self) -> int:
@@ -251,12 +256,27 @@ class Session:
                 f"step {self._kept_steps()[0]} is recorded, with {kept / 1e9:,.3f} GFLOP; step 0 had "
                 f"{first / 1e9:,.3f}: --steps names others, --step-ends what ends a step"
             )
+        recording.warnings += self._host_work(recording)
         recording.first_digest = digest(recording, Families(recording.groups, recording.world), 0)
         recording.steps = self._kept_steps()
         recording.ops, recording.lifetimes = _of_steps(recording, set(recording.steps))
         recording.peak_bytes = max((self._peaks[s] for s in recording.steps), default=0)
         recording.start_bytes = self._starts[recording.steps[0]] if recording.steps else 0
         return fused(recording)
+
+    def _host_work(self, recording: CapturedRank) -> list[str]:
+        """Says how much the host computes in the steps that are kept, which takes no time in the traces."""
+        kept, by_name = set(self._kept_steps()), Counter[str]()
+        for op in recording.ops:
+            signature = recording.signatures[op.signature]
+            if op.step in kept and op.is_host and not signature.is_host and op.comm < 0:
+                by_name[signature.name] += signature.moved
+        if by_name.total() < _MUCH_ON_HOST * len(kept or {0}):
+            return []
+        return [
+            f"operators on tensors of the host read and write {by_name.total() / 1e9:,.2f} GB, most in "
+            f"{by_name.most_common(1)[0][0]}: they are nodes of the host that take no time"
+        ]
 
     @staticmethod
     def _flops(recording: CapturedRank, steps: set[int]) -> float:
@@ -273,7 +293,7 @@ class Session:
         return in_window
 
 
-def _whole(parameter: torch.nn.Parameter) -> int:
+def _whole(parameter: torch.Tensor) -> int:
     """Elements of a parameter before it was cut; FSDP1's flat ones know what they were made of."""
     flat: torch.Size | None = getattr(parameter, "_unpadded_unsharded_size", None)
     return parameter.numel() if flat is None else flat.numel()

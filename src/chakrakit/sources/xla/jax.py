@@ -225,7 +225,7 @@ def _report(program: HloProgram, bound: BoundProgram, traces: TraceSet) -> Captu
         for body, ranks in traces.shares()
     ]
     rows = [CollectiveFigures(*key, counts[key], sizes[key]) for key in sorted(counts)]
-    return CaptureReport(len(traces), kinds, rows, [], program.warnings)
+    return CaptureReport(len(traces), kinds, rows, [], program.warnings, list(range(len(traces))))
 
 
 def capture_jax_command(

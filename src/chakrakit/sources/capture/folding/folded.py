@@ -145,7 +145,8 @@ class KindFigures(msgspec.Struct, frozen=True):
     flops: int
     """Of matrix products, convolutions and attention, as `chakra generate` counts them."""
     parameters: int
-    """Of the modules that ran; a sharded parameter counts as a whole."""
+    """Of the modules that ran, or where none has any, those that optimizers update; a sharded one counts
+    as a whole."""
     peak_bytes: int
 
 
@@ -166,10 +167,12 @@ class CaptureReport(Result, msgspec.Struct, frozen=True):
     collectives: list[CollectiveFigures]
     stubbed: list[str]
     warnings: list[str]
+    ran: list[int]
+    """The ranks that were run, some for their first step alone; all others are taken to be like these."""
 
 
 def report_of(
-    kinds: Sequence[RankKind], families: Families, warnings: Sequence[str]
+    kinds: Sequence[RankKind], families: Families, warnings: Sequence[str], ran: Sequence[int] = ()
 ) -> CaptureReport:
     """Figures of every kind; those of a collective are from the first kind that has it."""
     collectives: dict[tuple[str, str], CollectiveFigures] = {}
@@ -184,6 +187,7 @@ def report_of(
         [collectives[key] for key in sorted(collectives)],
         sorted({s for k in kinds for s in k.recording.stubbed}),
         list(dict.fromkeys(all_warnings)),
+        sorted({*ran, *(k.recording.rank for k in kinds)}),
     )
 
 

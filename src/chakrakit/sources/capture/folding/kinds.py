@@ -47,6 +47,11 @@ class Search:
         self._messages = self._with_messages(first)
         self._halvings = _most_halvings(len(first.ops))
 
+    @property
+    def ran(self) -> list[int]:
+        """The ranks that were captured, at least for their first step."""
+        return sorted({*self._full, *self._digests})
+
     # --- captures -------------------------------------------------------------------------------
 
     def _digest(self, rank: int) -> str:

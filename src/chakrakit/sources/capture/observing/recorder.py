@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from chakrakit.operators import SPACES, by_elements, is_silent
+from chakrakit.operators import SPACES, by_elements, host_copy_name, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts, unknown_sizes
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.program_streams import ProgramStreams
@@ -88,6 +88,7 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
+_COPY_IN_PLACE, _PIN = torch.ops.aten.copy_.default, torch.ops.aten._pin_memory.default
 _VIEW = torch.ops.aten.view.default
 _INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
 _REPEAT = torch.ops.aten.repeat_interleave.Tensor
@@ -319,7 +320,10 @@ class Recorder(TorchDispatchMode):
         results = [] if out is None else communication.tensors(out)
         result_storages = [self.storages.number(t) for t in results]
         leaves = func is _TO_COPY and self._leaves(args[0], kwargs)
-        on_device = self._place(read, result_storages, leaves)
+        if func is _PIN or kwargs.get("pin_memory"):
+            self.storages.keep_on_host(results[0], pinned=True)
+        copy = self._copied(func, read, result_storages, leaves)
+        on_device = bool(copy) or self._place(read, result_storages, leaves)
         changed = self._changed_tensors(func, args, kwargs)
         if space in SPACES and self.real_values.exchange(short, args):
             pass
@@ -339,7 +343,7 @@ class Recorder(TorchDispatchMode):
             _plainly(func, name, args, out) if self.where.phase == BACKWARD else ("", args)
         )
         self._add(
-            self.signatures.number(func, named, kwargs, out, plain),
+            self.signatures.number(func, named, kwargs, out, copy or plain),
             read,
             writes,
             comm,
@@ -407,6 +411,31 @@ class Recorder(TorchDispatchMode):
             return
         on_device = on_device and not (everything and self.where.outside)
         self.real_values.follow(call, on_device)
+
+    def _copied(self, func: Any, read: list[int], results: list[int], leaves: bool) -> str:
+        """The name of a copy between host and device; "" for all other work.
+
+        Where a copy arrives, its result is the device's; where it leaves, the host's.
+        """
+        storages = self.storages
+        if storages.everything or func not in (_TO_COPY, _COPY_IN_PLACE):
+            return ""
+        source = read[-1] if func is _COPY_IN_PLACE else read[0]
+        target = read[0] if func is _COPY_IN_PLACE else results[0]
+        if func is _TO_COPY:
+            arrives = storages.arriving and not storages.on_device(source)
+            departs = leaves and storages.on_device(source)
+        else:
+            arrives = storages.on_host(source) and storages.on_device(target)
+            departs = storages.on_device(source) and storages.on_host(target)
+        if arrives:
+            storages.mark(target)
+            pinned = storages.is_pinned(source)
+        elif departs:
+            pinned = storages.leaving_to_pinned or storages.is_pinned(target)
+        else:
+            return ""
+        return host_copy_name(to_device=arrives, pinned=pinned)
 
     def _place(self, read: list[int], results: list[int], leaves: bool) -> bool:
         """Mark results of work on the device as being there; returns whether the operator ran there."""

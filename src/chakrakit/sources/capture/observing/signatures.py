@@ -9,7 +9,16 @@ from typing import Any
 import msgspec
 import torch
 
-from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of, rounding_of
+from chakrakit.operators import (
+    TYPES,
+    Call,
+    Cost,
+    Operand,
+    cost_of,
+    is_host_copy,
+    operator_of,
+    rounding_of,
+)
 from chakrakit.sources.capture.recording import Signature
 
 _TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
@@ -70,11 +79,12 @@ class Signatures:
         operator = operator_of(name)
         still = not operator.touches_memory or _is_view(func, args)
         result_operands = [t for r in results for t in _tensors(_operand(r))]
-        cost = (
-            Cost()
-            if still
-            else cost_of(Call(name, [_operand(a) for a in arguments], values, result_operands))
-        )
+        if is_host_copy(name):  # elements change their type before they cross
+            cost = Cost(bytes=sum(t.touched for t in result_operands))
+        elif still:
+            cost = Cost()
+        else:
+            cost = cost_of(Call(name, [_operand(a) for a in arguments], values, result_operands))
         return Signature(
             name=name,
             inputs_shapes=_text(inputs),

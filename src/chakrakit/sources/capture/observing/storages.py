@@ -34,6 +34,8 @@ class Storages:
         self.everything = True
         self.leaving = False
         """Whether the program is copying a tensor to the host."""
+        self.leaving_to_pinned = False
+        """Whether it does so to pinned memory."""
         self.arriving = False
         """Whether what is made now is made on the device: set while a call that names it runs."""
         self._numbers: dict[int, int] = {}
@@ -41,6 +43,8 @@ class Storages:
         self._watch: dict[int, Any] = {}
         self._shared: dict[int, Any] = {}
         self._device: set[int] = set()
+        self._host: set[int] = set()
+        self._pinned: set[int] = set()
         self._next = 0
         self.on_death: Callable[[int], None] | None = None
         """Told the number of every storage that dies, while operators of compiled calls are recorded."""
@@ -105,6 +109,21 @@ class Storages:
         if number not in self._device and number in self._sizes:
             self._hold(number, self._sizes[number])
 
+    def keep_on_host(self, tensor: torch.Tensor, *, pinned: bool = False) -> None:
+        """A tensor that the program has made on the host: it is no memory of the device's."""
+        number = self.number(tensor)
+        self._host.add(number)
+        if pinned:
+            self._pinned.add(number)
+
+    def on_host(self, number: int) -> bool:
+        """Whether the program has made a storage on the host, and nothing has used it on the device."""
+        return number in self._host and number not in self._device
+
+    def is_pinned(self, number: int) -> bool:
+        """Whether a storage lies in pinned memory of the host."""
+        return number in self._pinned
+
     def leave(self, number: int) -> None:
         """Count a storage as being on the host: a copy of what is on the device."""
         if number in self._device:
@@ -129,6 +148,8 @@ class Storages:
         self._numbers.pop(key, None)
         self._watch.pop(number, None)
         size = self._sizes.pop(number, 0)
+        self._host.discard(number)
+        self._pinned.discard(number)
         if number in self._device:
             self._device.discard(number)
             self.live -= size

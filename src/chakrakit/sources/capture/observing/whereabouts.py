@@ -27,6 +27,8 @@ class Whereabouts:
         self.modules: list[str] = [""]
         self.roots: dict[int, torch.nn.Module] = {}
         """Outermost modules that ran, by id."""
+        self.updated: dict[int, torch.Tensor] = {}
+        """What optimizers have stepped over, by id."""
         self._phases: list[int] = [FORWARD]
         self._stack: list[int] = [0]
         self._numbers: dict[str, int] = {"": 0}

@@ -234,10 +234,13 @@ class Redirect(TorchFunctionMode):
                 return torch.autograd.backward(*_of_backward(*args, **kwargs))
         if func is torch.Tensor.pin_memory:
             return torch.ops.aten._pin_memory.default(args[0])
-        kwargs.pop("pin_memory", None)
+        pinned = bool(kwargs.pop("pin_memory", False))
         target = _target(func, args, kwargs, self.storages)
-        if target is None:
-            return func(*args, **kwargs)
+        if target is None or (target == "cpu" and func not in _MOVES):
+            made = func(*args, **kwargs)
+            if pinned or (not types and not in_pytorch(sys._getframe(1))):
+                self._kept(made, pinned)
+            return made
         if func in _MOVES:
             return self._moved(target, args, kwargs)
         if target == "cuda":
@@ -266,12 +269,16 @@ class Redirect(TorchFunctionMode):
             return self._made(_copy, (tensor,), wanted)
         if in_pytorch(sys._getframe(2)):
             return torch.Tensor.to(tensor, "cpu", **wanted)  # for it the host is the device
-        wanted.pop("copy", None)
-        self.storages.leaving = True
-        try:
-            return _copy(tensor, device=torch.device("cpu"), **wanted)
-        finally:
-            self.storages.leaving = False
+        return left(self.storages, tensor, **wanted)
+
+    def _kept(self, made: Any, pinned: bool) -> None:
+        """What the program made on the host stays there."""
+        if (
+            type(made) is FakeTensor
+            and not self.storages.arriving
+            and not self.storages.holds(made)
+        ):
+            self.storages.keep_on_host(made, pinned=pinned)
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
@@ -279,6 +286,29 @@ class Redirect(TorchFunctionMode):
         if isinstance(local, torch.Tensor):
             self.storages.mark(self.storages.number(local))
         return tensor
+
+
+def left(storages: Storages, tensor: Any, pinned: bool = False, **wanted: Any) -> Any:
+    """A tensor of the device copied to the host."""
+    wanted.pop("copy", None)
+    storages.leaving, storages.leaving_to_pinned = True, pinned
+    try:
+        copied = _copy(tensor, device=torch.device("cpu"), **wanted)
+    finally:
+        storages.leaving = storages.leaving_to_pinned = False
+    local = getattr(copied, "_local_tensor", copied)
+    if isinstance(local, torch.Tensor):
+        storages.keep_on_host(local, pinned=pinned)
+    return copied
+
+
+def arrived(storages: Storages, tensor: Any) -> Any:
+    """A tensor of the host copied to the device."""
+    before, storages.arriving = storages.arriving, True
+    try:
+        return _copy(tensor)
+    finally:
+        storages.arriving = before
 
 
 _MOVES = (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu)
@@ -416,7 +446,10 @@ class Cuda:
         patches.set(cuda, "CUDAGraph", HandmadeGraph)
         patches.set(cuda, "graph_pool_handle", lambda: (0, 0))
         patches.set(cuda, "make_graphed_callables", self._graphed)
-        patches.set(torch.Tensor, "is_pinned", lambda *_, **__: False)
+        storages = self.storages
+        patches.set(
+            torch.Tensor, "is_pinned", lambda t, *_, **__: storages.is_pinned(storages.number(t))
+        )
         for name in ("range_push", "range_pop", "mark"):
             patches.set(cuda.nvtx, name, lambda *_, **__: None)
         patches.set(cuda.nvtx, "range", _inside)

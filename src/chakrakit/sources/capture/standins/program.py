@@ -89,6 +89,8 @@ class _Steps:
 
     def end(self, optimizer: Any, *_: Any) -> None:
         self._phases.pop().__exit__(None, None, None)
+        for group in optimizer.param_groups:
+            self.where.updated |= {id(p): p for p in group["params"]}
         if self._phases:
             self._optimizers.discard(id(optimizer))
             return

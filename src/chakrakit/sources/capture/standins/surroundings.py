@@ -6,23 +6,27 @@ import socket
 import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import checkpoint
 from torch.multiprocessing import spawn as spawned
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.data import DataLoader, dataloader
 
 from chakrakit.errors import ConfigError
-from chakrakit.sources.capture.observing import RealValues
+from chakrakit.sources.capture.observing import RealValues, Storages
 from chakrakit.sources.capture.recording import Patches, script_line
 
 
-def install(patches: Patches, rank: int, real_values: RealValues) -> None:
+def install(
+    patches: Patches, rank: int, real_values: RealValues, storages: Storages | None = None
+) -> None:
     """Stub what has effects outside, and let data loaders run as they are."""
     _install_checkpoints(patches)
-    _install_data(patches, real_values)
+    _install_data(patches, real_values, storages or Storages())
     _install_network(patches)
     _install_processes(patches, rank)
     _install_threads(patches)
@@ -77,13 +81,22 @@ class _Loading(TorchDispatchMode):
         return func(*args, **(kwargs or {})) if known is None else known
 
 
-def _install_data(patches: Patches, real_values: RealValues) -> None:
+def _install_data(patches: Patches, real_values: RealValues, storages: Storages) -> None:
     """Load data for real, with real tensors, in this process."""
+    pins = WeakSet[Any]()
+    """Loaders that hand out pinned memory, and iterators over them."""
 
     def real(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
             with _disable_current_modes(), _Loading(real_values):
-                return plain(*args, **kwargs)
+                made = plain(self, *args, **kwargs)
+            if self in pins:
+                if isinstance(made, dataloader._BaseDataLoaderIter):
+                    pins.add(made)
+                for tensor in pytree.tree_leaves(made):
+                    if isinstance(tensor, torch.Tensor):
+                        storages.keep_on_host(tensor, pinned=True)
+            return made
 
         return run
 
@@ -99,6 +112,8 @@ def _install_data(patches: Patches, real_values: RealValues) -> None:
             }
             if kwargs.get("num_workers"):
                 patches.note("torch.utils.data.DataLoader: worker processes")
+            if kwargs.get("pin_memory"):
+                pins.add(self)
             kwargs.update({k: v for k, v in changed.items() if k in kwargs})
             plain(self, *args, **kwargs)
 
