@@ -41,6 +41,7 @@ from chakrakit.sources.capture.recording import (
     asking_line,
     script_line,
 )
+from chakrakit.trace.model import CollectiveType
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
 # list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
@@ -96,6 +97,10 @@ _HOST = torch.device("cpu")
 _UNSEEN = object()
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
+_NOTHING_SENT = -2
+"""In place of a communication: a collective of no elements, for which NCCL launches nothing."""
+_EQUAL = (CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
+"""Collectives of no elements on one rank are so on all."""
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
 _FILLED = (torch.ops.aten.scalar_tensor.default, torch.ops.aten.zeros.default)
 """What PyTorch fills where a tensor is, which for fake ones is the host."""
@@ -339,6 +344,9 @@ class Recorder(TorchDispatchMode):
         brief = self._brief(func, args, out) if on_device and self.multiprocessors else 0
         writes = self._writes(changed, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
+        if comm == _NOTHING_SENT:
+            self.last_comm = -1
+            return
         plain, named = (
             _plainly(func, name, args, out) if self.where.phase == BACKWARD else ("", args)
         )
@@ -479,6 +487,8 @@ class Recorder(TorchDispatchMode):
         comm = communication.read(name, args, kwargs, out)
         if comm is None:
             return -1
+        if comm.kind in _EQUAL and comm.in_bytes == comm.out_bytes == 0:
+            return _NOTHING_SENT
         comm.line = script_line()
         self.comms.append(comm)
         self.last_comm = len(self.ops)
