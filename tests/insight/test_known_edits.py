@@ -36,6 +36,20 @@ def test_one_slow_rank_of_a_pipeline_is_named():
     assert first.what.endswith("rank 3 computes 1.50 times as long as before, most ranks 1.00")
 
 
+def test_a_rank_is_odd_beside_what_most_ranks_changed_by():
+    """All but one take twice as long, and that one as long as before."""
+    ranks = range(8)
+    plain, slow = (
+        run_of_plan(PIPELINE, **more)
+        for more in ({}, {"stragglers": {rank: 2.0 for rank in ranks if rank != 3}})
+    )
+    found = [cause.what for cause in compare(plain, slow).causes]
+    assert any(
+        what.endswith("rank 3 computes 1.00 times as long as before, most ranks 2.00")
+        for what in found
+    )
+
+
 def test_another_schedule_is_no_other_work():
     """Stages hand each other layers: all ranks together compute as before, and wait longer."""
     fields = {**PIPELINE, "pp": 2, "dp": 1, "global_batch": 2}

@@ -64,3 +64,11 @@ def test_a_host_row_belongs_to_what_it_launches_next():
         if i in (0, 4):
             t.edge(hosts[i // 4], kernel, EdgeKind.LAUNCH)
     assert t.build().step.tolist() == [0, 1, 1] + [0] * 4 + [1] * 4
+
+
+def test_steps_that_work_told_stay_when_times_change():
+    """The first step too, and rows that are in none."""
+    trace = kernels("abcdabcd")
+    later = trace.with_nesting().with_columns({"start_time_ns": [0] * 8})
+    assert later.step.tolist() == trace.step.tolist() == [0] * 4 + [1] * 4
+    assert later.has("step").all()
