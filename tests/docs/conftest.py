@@ -24,7 +24,19 @@ SYSTEM = {
     "collective-optimization": "localBWAware",
     "local-mem-bw": 1600,
 }
+NCCL_LOG = "\n".join(
+    [
+        "# Collective test starting: all_reduce_perf",
+        *(
+            f"#  Rank {rank:2} Group  0 Pid 1 on node{rank // 8} device {rank % 8}"
+            for rank in range(16)
+        ),
+        *(f" {2**p} {2**p // 4} float sum -1 {60 + 2**p / 2e5:.2f} 0 0 0" for p in range(10, 28)),
+        "",
+    ]
+)
 FILES = {
+    "all_reduce_perf.log": NCCL_LOG,
     "network.yml": "topology: [Ring]\nnpus_count: [8]\nbandwidth: [50.0]\nlatency: [500.0]\n",
     "memory.json": '{"memory-type": "NO_MEMORY_EXPANSION"}',
     "study.yaml": "workload: {model: gpt3-125m, step: {seq: 128, global_batch: 4}}\n"
