@@ -63,7 +63,7 @@ def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_search_for_people(capfd) -> None:
     told = run(capfd, *SEARCH)
-    assert re.search(r"best +16 +\d", told)
+    assert re.search(r"^best +\d", told, re.M)
     assert "longer:" in told
     assert "exhaustive, by step, on dgx-h100:2" in told
 

@@ -48,6 +48,7 @@ def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
         "points": 24,
         "done": 24,
         "failed": 0,
+        "over_memory": 0,
         "reused": 0,
         "skipped": 8,
         "table": str(folder / "table.parquet"),

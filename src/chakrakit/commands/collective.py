@@ -165,7 +165,7 @@ def command(*, json: Json = False, **options: Any) -> None:
     \b
     chakra collective all-reduce --machine dgx-h100 --members 8 --sizes 1KiB:1GiB
     chakra collective all-to-all --machine dgx-h200:4 --members 32 --sizes 16MiB
-    chakra collective all-reduce --machine dgx-h100:2 --against all_reduce_perf.log
+    chakra collective all-reduce --machine dgx-h100:2 --against all_reduce.log
     """
     table = collective(**options)
     if json:

@@ -171,6 +171,7 @@ def test_killed_in_the_middle_nothing_is_lost_or_repeated(
         "points": 12,
         "done": 12,
         "failed": 0,
+        "over_memory": 0,
         "reused": len(had),
         "skipped": 0,
         "table": str(folder / "table.parquet"),

@@ -109,7 +109,6 @@ def folded(kind, ranks):
     ("kind", "ranks", "says"),
     [
         (ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
-        (BROADCAST, 12_000, "more than 60,000,000 transfers"),
         (ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
     ],
 )

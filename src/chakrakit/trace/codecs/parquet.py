@@ -199,12 +199,12 @@ def _columns_with_values(file: pq.ParquetFile, source: Any, path: str) -> list[s
     A file has a column for every attribute of the vocabulary, and most traces use a third of them.
     """
     names = file.schema_arrow.names
+    check_columns(names, path)
     if lacking := _lacking(names):
         raise TraceError(
             f"the table has no column {lacking}; a trace's table has one. `chakra query` asks any other "
             'table: "SELECT * FROM rows"'
         )
-    check_columns(names, path)
     if {"", columns.column_name("")} & set(names):
         raise TraceError("a column has no name; an attribute of a trace has one")
     unused = null_columns(source, _schema_columns(file)) - _ALWAYS
