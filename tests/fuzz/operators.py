@@ -1,11 +1,13 @@
 """Calls every overload that a replay may call with arguments of all sorts, behind the walls of a rank.
 
     python tests/fuzz/operators.py --calls 100000
+    python tests/fuzz/operators.py --calls 20000 --device cuda    # on a GPU, where only PyTorch need be
 
 Each call is a plan of one step. Plans run one after the other in a process that is confined as a rank's is;
 where it dies, another one goes on with the next. What must not happen: an error that is none of a plan's (a
 traceback), an end by anything but a signal, a call that outlasts its processor time. What may: operators that
-crash in there. They are listed, and cost nothing else.
+crash in there. They are listed, and cost nothing else. On a GPU an operator that leaves the device in an
+error is such a crash: everything after it in the process fails.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,6 +33,13 @@ if importlib.util.find_spec("torch") is None:
     print("operators: not called, since PyTorch is not here")
     sys.exit(0)
 import torch
+
+if importlib.util.find_spec("msgspec") is None:
+    # Where chakrakit cannot be imported: the runner needs nothing of it.
+    _SOURCES = Path(__file__).resolve().parents[2] / "src" / "chakrakit"
+    for _name, _folder in (("chakrakit", _SOURCES), ("chakrakit.replayer", _SOURCES / "replayer")):
+        sys.modules[_name] = ModuleType(_name)
+        sys.modules[_name].__path__ = [str(_folder)]
 
 from chakrakit.replayer.runner.confine import confine_calls, confine_files, limit_memory, limit_time
 from chakrakit.replayer.runner.guard import MemoryBudget
@@ -59,13 +69,14 @@ FILLS = ("normal", "positive", "zero", "one", "unset", "index")
 class Plans:
     """Plans of one call each, the same for the same number."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, device: str = "cpu") -> None:
+        self.seed, self.device = seed, device
         self.overloads = sorted(ALLOWED)
 
     def make(self, number: int) -> dict[str, Any]:
         """The plan of a call; overloads take turns."""
-        return _Made(random.Random(f"{self.seed} {number}"), self.overload(number)).plan
+        dice = random.Random(f"{self.seed} {number}")
+        return _Made(dice, self.overload(number), self.device).plan
 
     def overload(self, number: int) -> str:
         """The overload that a call is of."""
@@ -75,8 +86,8 @@ class Plans:
 class _Made:
     """Arguments for one overload, after its schema: mostly such that fit together, some that do not."""
 
-    def __init__(self, dice: random.Random, overload: str) -> None:
-        self.dice = dice
+    def __init__(self, dice: random.Random, overload: str, device: str) -> None:
+        self.dice, self.device = dice, device
         self.shape = [dice.choice((1, 2, 3, 4, 8)) for _ in range(dice.randint(0, 4))]
         self.dtype = dice.choice(TYPES[:3] if dice.random() < 0.7 else TYPES)
         self.externals: list[dict[str, Any]] = []
@@ -101,7 +112,7 @@ class _Made:
         self.plan = {
             "rank": 0,
             "world": 1,
-            "device": "cpu",
+            "device": device,
             "groups": [],
             "slots": len(self.externals),
             "externals": self.externals,
@@ -128,7 +139,7 @@ class _Made:
         if kind == "bool":
             return dice.random() < 0.5
         if kind == "Device":
-            return {"device": "cpu"}
+            return {"device": self.device}
         return dice.choice(TEXTS) if kind == "str" else None
 
     def tensor(self) -> dict[str, int]:
@@ -155,17 +166,19 @@ class _Made:
         size = max(count, 1) * 16
         views = [[slot, dtype, shape, strides, 0]]
         self.externals.append(
-            {"bytes": size, "device": "cpu", "dtype": dtype, "fill": fill, "views": views}
+            {"bytes": size, "device": self.device, "dtype": dtype, "fill": fill, "views": views}
         )
         return {"slot": slot}
 
 
 def call(plan: dict[str, Any]) -> str:
     """Run a plan of one call; "called" or "stand-in"; a ReplayError where a rank would end with one."""
+    device = plan["device"]
     with blamed("the plan cannot be replayed"), torch.inference_mode():
         check_plan(plan)
-        program = PlanProgram(torch, plan, "cpu", [], MemoryBudget({"cpu": ROOM}))
-        make_externals(torch, plan, program.slots, "cpu", program.guard)
+        budget = MemoryBudget({"cpu": ROOM, "cuda": ROOM})
+        program = PlanProgram(torch, plan, device, [], budget)
+        make_externals(torch, plan, program.slots, device, program.guard)
         program.check(lambda step: limit_time(CALL_S))
         program.run()
     return "stand-in" if program.not_covered else "called"
@@ -173,8 +186,12 @@ def call(plan: dict[str, Any]) -> str:
 
 def child(plans: Plans, first: int, last: int, notes: Path) -> None:
     """Behind the walls: calls one after the other, each noted before it is made and after."""
-    walls = confine_files(notes, [notes], False) and confine_calls(network=False)
-    limit_memory(ROOM, False)
+    on_device = plans.device == "cuda"
+    walls = confine_files(notes, [notes], on_device)
+    if on_device:
+        torch.ones(1, device="cuda")  # the driver starts before calls of the kernel are confined
+    walls = confine_calls(network=False) and walls
+    limit_memory(ROOM, on_device)
     with (notes / "notes").open("a", buffering=1) as file:
         file.write(json.dumps(["walls", walls]) + "\n")
         for number in range(first, last):
@@ -185,7 +202,27 @@ def child(plans: Plans, first: int, last: int, notes: Path) -> None:
                 outcome = "refused"
             except Exception as error:
                 outcome = f"traceback: {type(error).__name__}: {str(error)[:200]}"
+            if on_device and not _works():
+                os._exit(_DEVICE_ERROR)
             file.write(json.dumps(["end", outcome, time.process_time()]) + "\n")
+
+
+_DEVICE_ERROR = 77
+"""How a process ends whose device takes no more work."""
+
+
+def _works() -> bool:
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _ending(status: int) -> str:
+    if status & 127:
+        return signal.Signals(status & 127).name
+    return "device error" if status >> 8 == _DEVICE_ERROR else f"code {status >> 8}"
 
 
 def main() -> int:
@@ -193,13 +230,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
     meta = torch.ones(
         2, device="meta"
     )  # what PyTorch loads when it first does this, it need not load in each
     torch.ops.aten.native_layer_norm(meta.softmax(0) + meta, [2], meta, meta, 1e-5)
-    plans, outcomes, deaths = Plans(given.seed), Counter[str](), Counter[tuple[str, str]]()
+    plans, outcomes, deaths = (
+        Plans(given.seed, given.device),
+        Counter[str](),
+        Counter[tuple[str, str]](),
+    )
     bad: list[str] = []
     number, longest = 0, 0.0
     while number < given.calls:
@@ -224,9 +266,9 @@ def main() -> int:
             if what.startswith("traceback"):
                 bad.append(f"{plans.overload(number - 1)}, call {number - 1}: {what}")
         if status:
-            name = signal.Signals(status & 127).name if status & 127 else f"code {status >> 8}"
+            name = _ending(status)
             deaths[plans.overload(number - 1), name] += 1
-            if not status & 127:
+            if not status & 127 and status >> 8 != _DEVICE_ERROR:
                 bad.append(f"{plans.overload(number - 1)}, call {number - 1}: {name}")
     if longest > LONGEST_S:
         bad.append(f"a call took {longest:.1f} s; it should have been ended after {CALL_S:g}")
