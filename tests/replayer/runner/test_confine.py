@@ -35,7 +35,7 @@ PlanProgram._first_time = _hijacked
 """
 
 ATTEMPTS = """
-import json, os, socket, subprocess, threading
+import json, os, socket, subprocess, threading, time
 found = {}
 def attempt(name, do):
     try:
@@ -52,6 +52,10 @@ def all_of_them(prefix):
     named("remove a file", lambda: os.unlink(SECRET))
     named("list the root", lambda: os.listdir("/"))
     named("link to a file", lambda: os.symlink(SECRET, OUT + "/link"))
+    named("let others read it", lambda: os.chmod(SECRET, 0o777))
+    named("give it away", lambda: os.chown(SECRET, os.getuid(), os.getgid()))
+    named("date it back", lambda: os.utime(SECRET, (1, 1)))
+    named("mark it", lambda: os.setxattr(SECRET, "user.marked", b"1"))
     named("connect", lambda: socket.create_connection(("127.0.0.1", PORT), 1))
     named("send a datagram", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     named("open a local socket", lambda: socket.socket(socket.AF_UNIX))
@@ -60,6 +64,10 @@ def all_of_them(prefix):
     named("read the starter's environment", lambda: open(f"/proc/{os.getppid()}/environ").read())
     named("read the starter's memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
     named("limit the starter", lambda: __import__("resource").prlimit(os.getppid(), 7, (9, 9)))
+    named("slow the starter down", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19))
+    named("move the starter", lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0)))
+    named("name the machine", lambda: socket.sethostname(socket.gethostname()))
+    named("set the clock", lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()))
     named("fork", os.fork)
     named("run a program", lambda: subprocess.run(["/bin/true"]))
 all_of_them("")
@@ -100,7 +108,7 @@ def test_nothing_outside_can_be_reached(hijacked, tmp_path, monkeypatch):
     walls = json.loads((folder / "result" / "rank_0.json").read_text())["walls"]
     if set(walls) != {"files", "memory", "calls"}:
         pytest.skip(f"this kernel has only {walls}")
-    assert len(found) == 34
+    assert len(found) == 50
     assert set(found.values()) == {"PermissionError"}
     assert secret.read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["et_0.json", "replay", "secret"]

@@ -148,7 +148,17 @@ _FORBIDDEN = {
     "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "tkill": (200, 130),
     "execve": (59, 221), "execveat": (322, 281), "fork": (57, -1), "vfork": (58, -1),
-    "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "mq_open": (240, 180),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
+    "semop": (65, 193), "msgget": (68, 186), "msgctl": (71, 187), "mq_open": (240, 180),
+    "mq_unlink": (241, 181), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "process_madvise": (440, 440),
+    "process_mrelease": (448, 448), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # what Landlock lets anybody change of a file that is not theirs to open
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
+    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1),
+    "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
     # ways around these walls
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "open_by_handle_at": (304, 265), "bpf": (321, 280), "userfaultfd": (323, 282),
@@ -157,7 +167,11 @@ _FORBIDDEN = {
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
     "unshare": (272, 97), "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsmount": (432, 432), "mount_setattr": (442, 442), "init_module": (175, 105),
-    "finit_module": (313, 273), "kexec_load": (246, 104), "reboot": (169, 142), "add_key": (248, 217),
+    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "reboot": (169, 142), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
+    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "swapon": (167, 224), "swapoff": (168, 225),
+    "syslog": (103, 116), "acct": (163, 89), "quotactl": (179, 60), "add_key": (248, 217),
     "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
 """Name → number on x86-64 and on 64-bit ARM (-1: not there)."""
@@ -165,7 +179,8 @@ _NETWORK = {
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
     "accept4": (288, 242),
 }  # fmt: skip
-_CLONE, _CLONE3, _PRLIMIT = (56, 220), (435, 435), (302, 261)
+_CLONE, _CLONE3 = (56, 220), (435, 435)
+_OWN_ALONE = ((302, 261), (203, 122))  # prlimit64 and sched_setaffinity: 0 is whoever calls
 _SIGNALS = ((62, 129), (234, 131))  # kill and tgkill
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Processor → its column above, and how the kernel calls it (AUDIT_ARCH_… of linux/audit.h)."""
@@ -211,7 +226,8 @@ def _filter(column: int, machine: int, own: int, network: bool) -> list[bytes]:
     made += _only(_CLONE[column], [_code(_ANY_BIT, _CLONE_THREAD, 1, 0)])
     for number in _SIGNALS:
         made += _only(number[column], [_code(_EQUAL, own, 1, 0)])
-    made += _only(_PRLIMIT[column], [_code(_EQUAL, 0, 2, 0), _code(_EQUAL, own, 1, 0)])
+    for number in _OWN_ALONE:
+        made += _only(number[column], [_code(_EQUAL, 0, 2, 0), _code(_EQUAL, own, 1, 0)])
     return [*made, _code(_RETURN, _PASS)]
 
 
