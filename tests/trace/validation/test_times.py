@@ -36,6 +36,7 @@ def test_times_that_fit_are_no_finding(tmp_path: Path) -> None:
         (moments(0, 10**10), 10**15, "50 days in all"),
         (moments(0, 1 << 62), 1000, "no clock shows"),
         (Times(np.array([0, 7]), np.array([1, 5])), 1000, "row 1 ends before it begins"),
+        (Times(np.array([0, 7]), np.array([1, -1])), 1000, "row 1 ends before it begins"),
     ],
 )
 def test_what_info_refuses_does_not_validate(

@@ -334,11 +334,12 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
 
 
 def _check_order(times: Times, rank: int) -> None:
-    """A row that ends before it begins is a TraceError, as is one that begins below 0 and ends above it.
+    """A row that ends before it begins is a TraceError, as is one that begins below 0.
 
     A row that did not run has both times below 0.
     """
-    wrong = np.flatnonzero(((times.end < times.start) | (times.start < 0)) & (times.end >= 0))
+    ran = (times.start >= 0) | (times.end >= 0)
+    wrong = np.flatnonzero(ran & ((times.start < 0) | (times.end < times.start)))
     if len(wrong):
         what = "begins before 0" if times.start[wrong[0]] < 0 else "ends before it begins"
         raise TraceError(
