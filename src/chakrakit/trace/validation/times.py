@@ -20,4 +20,5 @@ def check_times(run: Run, rows: Sequence[int], findings: Findings) -> None:
             check_length(given, rows[run.bindings[rank].body], rank)
             run.sound_times(rank)
         except TraceError as error:
-            findings.add("run-times", rank, str(error), count=len(ranks))
+            said = str(error).removeprefix(f"rank {rank}: ")
+            findings.add("run-times", rank, said, count=len(ranks))
