@@ -96,6 +96,7 @@ def test_other_keys_become_attributes() -> None:
         ('[{"Id": 1, "comm_size": "x"}]', "'comm_size' should be int64"),
         ('[{"Id": 1, "comm_size": 1e30}]', "'comm_size' should be int64"),
         ('[{"Id": 1, "foo": {}}]', "no Chakra attribute can hold"),
+        ('[{"Id": 1, "foo": [[1]]}]', "no Chakra attribute can hold"),
         ('[{"Id": 1, "foo": 1}, {"Id": 2, "foo": "x"}]', "'foo' of workload_graph"),
     ],
 )

@@ -106,7 +106,7 @@ def storage_type(kind: pa.DataType, name: str) -> pa.DataType:
     """The storage type values of this Arrow type are kept in."""
     if pa.types.is_dictionary(kind):
         return storage_type(kind.value_type, name)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind) and not _is_list(kind.value_type):
         return pa.list_(storage_type(kind.value_type, name))
     if pa.types.is_boolean(kind):
         return pa.bool_()
@@ -123,6 +123,12 @@ def storage_type(kind: pa.DataType, name: str) -> pa.DataType:
     raise TraceError(
         f"column {name!r} has type {kind}, which no Chakra attribute can hold; "
         "use integers, floats, booleans, strings, bytes or lists of them"
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
 
 
