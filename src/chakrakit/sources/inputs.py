@@ -32,6 +32,7 @@ from chakrakit.sources.calls import (
 )
 from chakrakit.sources.forward_passes import UNWRITTEN, is_forward_passes
 from chakrakit.sources.forward_passes import read_processes as read_forward_passes
+from chakrakit.sources.holes import longest_hole
 from chakrakit.sources.nsys import is_export, is_parquet_export
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.perfetto import is_perfetto
@@ -137,7 +138,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     run, report = _linker(kind)([*by_format[kind], *programs], ignored, link_options)
     if RecordingKind.SNAPSHOT in by_format:
         run = _with_memory(run, _paths(by_format[RecordingKind.SNAPSHOT]))
-    return _compared(run, report)
+    return _doubted(run, report)
 
 
 def refuse_unread(files: Sequence[Recognised]) -> None:
@@ -147,11 +148,13 @@ def refuse_unread(files: Sequence[Recognised]) -> None:
             raise FormatError(file.cure, path=str(file.path))
 
 
-def _compared(run: Run, report: LinkReport) -> Linked:
-    """The run and its report, both with a word where ranks contradict each other."""
-    if len(run) < 2 or not (found := disagreements(run)):
+def _doubted(run: Run, report: LinkReport) -> Linked:
+    """The run and its report, both with a word where the recording contradicts itself or has a long hole."""
+    found = [f"{f.code}: {f.message}" for f in disagreements(run)]
+    hole = longest_hole(run)
+    if not found and not hole:
         return run, report
-    return _with_step(run, report, disagreements=[f"{f.code}: {f.message}" for f in found])
+    return _with_step(run, report, disagreements=found, hole=hole)
 
 
 def _with_step(run: Run, report: LinkReport, **known: Any) -> Linked:

@@ -87,6 +87,57 @@ def _stamp(value: object) -> Change:
     return change
 
 
+def _lasting(duration: object) -> Change:
+    """A kernel that takes this long."""
+
+    def change(tree: Any) -> None:
+        next(e for e in tree["traceEvents"] if e.get("cat") == "kernel")["dur"] = duration
+
+    return change
+
+
+def _one_range(tree: Any) -> None:
+    first = min(e["ts"] for e in tree["traceEvents"] if "dur" in e)
+    tree["traceEvents"] += [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 9, "tid": 9, "ts": first,
+         "dur": 9000.0, "args": {}}
+        for k in (3, 99_999_999_999)
+    ]  # fmt: skip
+
+
+def _clock(days: float) -> Change:
+    """A rank whose clock is so many days ahead."""
+
+    def change(tree: Any) -> None:
+        for entry in tree["entries"]:
+            for key in (
+                "time_created_ns",
+                "time_discovered_started_ns",
+                "time_discovered_completed_ns",
+            ):
+                entry[key] = entry[key] and entry[key] + int(days * 86400e9)
+
+    return change
+
+
+def _alone(change: Change) -> Callable[[Path], object]:
+    """The flight recorder of one rank alone."""
+
+    def make(folder: Path) -> None:
+        _changed(flight_recorder, "trace_rank_0.json", change)(folder)
+        (folder / "trace_rank_1.json").unlink()
+
+    return make
+
+
+def _outsider(tree: Any) -> None:
+    tree["rank"] = 7
+
+
+def _number_twice(tree: Any) -> None:
+    tree["entries"].append(dict(tree["entries"][0]))
+
+
 def _lacks_collective(tree: Any) -> None:
     tree["traceEvents"] = [e for e in tree["traceEvents"] if "nccl" not in e["name"]]
 
@@ -152,14 +203,20 @@ RECORDINGS = [
     _pytorch("Kineto: 40,000 nested events", _nested, "", exit=0),
     _pytorch("Kineto: a time that is text", _stamp("abc"), "a time that is not a number", exit=0),
     _pytorch("Kineto: a time of 2^62 µs", _stamp(2**62), "no clock shows"),
-    _pytorch("Kineto: a time ten days away", _stamp(1000 + 10 * 86400e6), "nothing happens for 10.0 days", exit=0),
+    _pytorch("Kineto: a time ten days away", _stamp(1000 + 10 * 86400e6), "nothing begins or ends for 240.0 of its 240.0 hours", exit=0),
+    _pytorch("Kineto: a kernel of a day", _lasting(86400e6), "nothing begins or ends for 24.0 of its 24.0 hours", exit=0),
+    _pytorch("Kineto: two names for the range of one step", _one_range, "", exit=0),
     _pytorch("Kineto: a time a hundred days away", _stamp(1000 + 100 * 86400e6), "100.0 days from the others"),
     _pytorch("Kineto: one rank lacks a collective", _lacks_collective, "linked 2 ranks", exit=0),
     _pytorch("Kineto: steps numbered backwards", _steps_backwards, "", exit=0),
     Attack("flight recorder: a rank twice in a group", _changed(flight_recorder, "trace_rank_0.json", _twice), LINK, "twice", 0),
-    Attack("flight recorder: ranks disagree on sizes", _changed(flight_recorder, "trace_rank_0.json", _other_size), LINK, "contradict each other: collective-size", 0),
-    Attack("flight recorder: ranks disagree on types", _changed(flight_recorder, "trace_rank_0.json", _other_type), LINK, "contradict each other", 0),
+    Attack("flight recorder: ranks disagree on sizes", _changed(flight_recorder, "trace_rank_0.json", _other_size), LINK, "contradicts itself: collective-size", 0),
+    Attack("flight recorder: ranks disagree on types", _changed(flight_recorder, "trace_rank_0.json", _other_type), LINK, "contradicts itself", 0),
+    Attack("flight recorder: a rank's clock is a day ahead", _changed(flight_recorder, "trace_rank_0.json", _clock(1)), LINK, "nothing begins or ends for 24.0 of", 0),
+    Attack("flight recorder: ranks recorded 107 days apart", _changed(flight_recorder, "trace_rank_0.json", _clock(107)), LINK, "not ranks of one job"),
+    Attack("flight recorder: a rank outside its group, alone", _alone(_outsider), LINK, "contradicts itself: not-a-member", 0),
+    Attack("flight recorder: a number twice, on one rank", _alone(_number_twice), LINK, "contradicts itself: collective-seq", 0),
     Attack("Inspector: times 107 days apart", _changed(nccl_inspector, "inspector-0.log", _days_later), LINK, "days"),
-    Attack("Inspector: one rank lacks a collective", _changed(nccl_inspector, "inspector-0.log", _rank_lacks), LINK, "contradict each other: collective-missing", 0),
+    Attack("Inspector: one rank lacks a collective", _changed(nccl_inspector, "inspector-0.log", _rank_lacks), LINK, "contradicts itself: collective-missing", 0),
     Attack("rocprofv3: a kernel ends before it begins", _changed(rocprof, "results.json", _backwards), LINK, "1 events end before they begin", 0),
 ]  # fmt: skip

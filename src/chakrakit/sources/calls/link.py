@@ -14,7 +14,7 @@ from chakrakit.sources.calls.record import RecordedCalls, RecordedGroup
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
 from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
-from chakrakit.sources.pytorch.read import check_clock, check_span
+from chakrakit.sources.pytorch.read import RankSpan, check_clock, check_span, check_together
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
 from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times
@@ -40,7 +40,7 @@ def link_calls(
     ranks = _by_rank(recordings)
     names = _GroupNames()
     group_names = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
-    epoch = min(int(times(r.calls)[0].min()) for r in ranks.values() if len(r.calls))
+    epoch = min(span.begin for span in _spans(ranks))
     programs = _Programs()
     bindings = {rank: programs.add(ranks[rank].calls, group_names[rank]) for rank in sorted(ranks)}
     bodies = programs.bodies()
@@ -78,7 +78,14 @@ def _by_rank(recordings: Iterable[CallRecording]) -> dict[int, CallRecording]:
     if not any(len(r.calls) for r in ranks.values()):
         paths = ", ".join(r.path for r in list(ranks.values())[:3])
         raise FormatError("no call is recorded in any of the files", path=paths or None)
+    check_together(_spans(ranks))
     return ranks
+
+
+def _spans(ranks: Mapping[int, CallRecording]) -> list[RankSpan]:
+    """First start and last end of each rank that called anything."""
+    timed = [(r.path, *times(r.calls)) for r in ranks.values() if len(r.calls)]
+    return [RankSpan(path, int(start.min()), int(end.max())) for path, start, end in timed]
 
 
 def _check_times(recording: CallRecording) -> None:

@@ -143,17 +143,14 @@ def attribute(
 ) -> Attribution:
     """Read steps and phases from annotations, modules from stacks where they were recorded."""
     steps = find_steps(line, names, kineto)
+    step = _steps_of(line, steps, kineto)
+    # A range that another one fills holds nothing itself.
+    held = set(np.unique(step).tolist())
+    steps = [s for s in steps if s.number in held]
     modules, module = _modules(line, names, kineto)
     layers = np.array([layer_of(m) for m in modules] or [-1], np.int64)
     layer = np.where(module >= 0, layers[np.maximum(module, 0)], -1)
-    return Attribution(
-        _steps_of(line, steps, kineto),
-        _phases(line, names, observer),
-        module,
-        layer,
-        modules,
-        steps,
-    )
+    return Attribution(step, _phases(line, names, observer), module, layer, modules, steps)
 
 
 def find_steps(

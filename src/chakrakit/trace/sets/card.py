@@ -168,7 +168,10 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     device bounds does not tell what recording cost the host."""
     most_host_percent: int = 0
     disagreements: list[str] = []
-    """Where the recorded ranks contradict each other; such a run can be looked at, and not simulated."""
+    """Where the recording contradicts itself, mostly ranks each other; such a run can be looked at, and not
+    simulated."""
+    hole: str = ""
+    """A sentence on the hours for which nothing is recorded, where they are most of the run."""
     unwritten_steps: int = 0
     """Steps between the recorded ones that the recorder counted and did not write."""
 
@@ -215,12 +218,16 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def warning(self) -> str:
         """A sentence for the first line of every result, empty where there is nothing to warn of."""
+        return "; ".join(doubt for doubt in (self.hole, self._doubted_step) if doubt)
+
+    @property
+    def _doubted_step(self) -> str:
         if self.disagreements:
             more = len(self.disagreements) - 1
             return (
-                f"the recorded ranks contradict each other: {self.disagreements[0]}"
+                f"the recording contradicts itself: {self.disagreements[0]}"
                 + (f" (and {more} more)" if more else "")
-                + "; what they do together is not certain"
+                + "; what its ranks do together is not certain"
             )
         if self.unwritten_steps:
             return (

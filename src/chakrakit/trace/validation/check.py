@@ -133,7 +133,7 @@ class BodiesToCheck:
 
     @property
     def disagrees(self) -> bool:
-        """Whether `link` has found that recorded ranks contradict each other, and has said so on the card."""
+        """Whether `link` has found that a recording contradicts itself, and has said so on the card."""
         recorded = recorded_step_of(self.traces.card) if self.traces is not None else None
         return recorded is not None and bool(recorded.disagreements)
 

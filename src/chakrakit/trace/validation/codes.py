@@ -434,7 +434,7 @@ CODES: tuple[Code, ...] = (
         (
             "ranks-disagree",
             "warning",
-            "One of the above, in a recording of which `link` has said that its ranks contradict each other",
+            "One of the above, in a recording of which `link` has said that it contradicts itself",
             "It can be looked at like any run; it cannot be simulated, since some calls would wait for ever",
             "Record all ranks over the same steps; a job that hangs is analyzed as it is",
         ),

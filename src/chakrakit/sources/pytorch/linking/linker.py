@@ -61,7 +61,9 @@ from chakrakit.sources.pytorch.read import (
     Kineto,
     Observer,
     RankFiles,
+    RankSpan,
     RecordingPair,
+    check_together,
     find_pairs,
     identify,
     read_kineto,
@@ -80,7 +82,6 @@ from chakrakit.trace.sets import (
     Run,
     recorded_step_of,
 )
-from chakrakit.trace.timing import HORIZON_NS
 
 
 class TraceSpool:
@@ -542,7 +543,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: ClockOffsets, groups: RecordedG
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
     shift = {r: at - epoch for r, at in begin.items()}
-    _check_together(ranks, shift)
+    check_together([_span(x.report, shift[r]) for r, x in ranks.items()])
     times = _meeting_times(ranks, shift)
     bodies = [_body(ranks[r], r, shift[r], times.get(r)) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
@@ -559,16 +560,8 @@ def _run(ranks: Mapping[int, LinkedRank], clock: ClockOffsets, groups: RecordedG
     return linked.with_card(facts.put(linked.card))
 
 
-def _check_together(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -> None:
-    """Refuse recordings of different jobs, which a folder may hold: they lie months apart."""
-    first, last = (choose(shift, key=shift.__getitem__) for choose in (min, max))
-    if shift[last] > HORIZON_NS:
-        days = shift[last] / (86_400 * 10**9)
-        raise FormatError(
-            f"recorded {days:,.0f} days after {Path(ranks[first].report.files[0]).name}, so that they are "
-            "not ranks of one job; give one of them",
-            path=ranks[last].report.files[0],
-        )
+def _span(report: RankReport, begin: int) -> RankSpan:
+    return RankSpan(report.files[0], begin, begin + report.measured_span_ns)
 
 
 def _meeting_times(

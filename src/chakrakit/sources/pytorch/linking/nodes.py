@@ -300,15 +300,17 @@ def communication_columns(length: int, me: int, collectives: list[RecordedCollec
         "comm_seq": {c.row: c.sequence for c in collectives if c.sequence >= 0},
         "in_splits": {c.row: c.in_splits for c in collectives if c.in_splits},
         "out_splits": {c.row: c.out_splits for c in collectives if c.out_splits},
-        "comm_src": {
-            c.row: c.peer if c.kind == words.RECV else me for c in collectives if c.is_message
-        },
-        "comm_dst": {
-            c.row: c.peer if c.kind == words.SEND else me for c in collectives if c.is_message
-        },
+        "comm_src": _ends(me, collectives, words.RECV),
+        "comm_dst": _ends(me, collectives, words.SEND),
         "comm_tag": {c.row: c.tag for c in collectives if c.is_message},
     }
     return {name: _sparse(length, rows) for name, rows in facts.items() if rows}
+
+
+def _ends(me: int, collectives: list[RecordedCollective], far: int) -> dict[int, int]:
+    """By row, one end of each message: the peer of those of the kind `far`, if recorded; else `me`."""
+    ends = {c.row: c.peer if c.kind == far else me for c in collectives if c.is_message}
+    return {row: rank for row, rank in ends.items() if rank >= 0}
 
 
 def _sparse(length: int, rows: dict[int, Any]) -> pa.Array:

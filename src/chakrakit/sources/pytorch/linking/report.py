@@ -17,7 +17,7 @@ from chakrakit.sources.pytorch.read import Kind
 from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import RecordedStep
-from chakrakit.trace.timing import Intervals, schedule, span_of
+from chakrakit.trace.timing import Intervals, schedule
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
@@ -407,26 +407,4 @@ def _warnings(linked: Rank, alike: dict[str, int]) -> list[str]:
         out.append(
             f"{linked.kineto.endless:,} events end before they begin: they are taken as moments"
         )
-    return out + _gaps(linked)
-
-
-def _gaps(linked: Rank) -> list[str]:
-    """A word about the longest time in which nothing happens, if it is over a day."""
-    line = linked.line
-    if span_of(line.start, line.end) <= _DAY_NS:
-        return []
-    order = np.argsort(line.start)
-    until = np.maximum.accumulate(line.end[order])
-    idle = line.start[order][1:] - until[:-1]
-    at = int(np.argmax(idle))
-    if idle[at] <= _DAY_NS:
-        return []
-    name = linked.names[int(order[at + 1])]
-    return [
-        f"nothing happens for {idle[at] / _DAY_NS:,.1f} days before {name!r}: its time, or that of what "
-        "comes before it, may be damaged"
-    ]
-
-
-_DAY_NS = 86_400 * 10**9
-"""No step of a program waits for a day."""
+    return out

@@ -20,9 +20,11 @@ from chakrakit.sources.pytorch.read.kineto import (
     Flows,
     Kind,
     Kineto,
+    RankSpan,
     check_clock,
     check_span,
     check_times,
+    check_together,
     read_kineto,
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
@@ -37,6 +39,7 @@ __all__ = [
     "Kineto",
     "Observer",
     "RankFiles",
+    "RankSpan",
     "RecordingPair",
     "SourceFile",
     "TextPool",
@@ -44,6 +47,7 @@ __all__ = [
     "check_clock",
     "check_span",
     "check_times",
+    "check_together",
     "find_pairs",
     "identify",
     "identify_head",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,6 +167,26 @@ def check_span(start: I64, duration: I64, path: str) -> None:
             f"event {far:,} is {abs(int(start[far]) - usual) / _DAY_NS:,.1f} days from the others and lasts "
             f"{int(duration[far]) / _DAY_NS:,.1f}; a recording has {HORIZON_DAYS} days in all",
             path=path or None,
+        )
+
+
+class RankSpan(NamedTuple):
+    """When what a file says of a rank began and ended."""
+
+    path: str
+    begin: int
+    end: int
+
+
+def check_together(spans: Sequence[RankSpan]) -> None:
+    """Refuse files of different jobs, which a folder may hold: they lie months apart."""
+    first, last = min(spans, key=lambda s: s.begin), max(spans, key=lambda s: s.end)
+    apart = last.end - first.begin
+    if apart > HORIZON_NS:
+        raise FormatError(
+            f"recorded {apart / _DAY_NS:,.0f} days after {Path(first.path).name}, so that they are not ranks "
+            "of one job; give one of them",
+            path=last.path,
         )
 
 
