@@ -280,7 +280,37 @@ def _with_private(
     plain = {c: v for c, v in data.items() if not c.startswith("_")}
     trace = Trace.with_layouts({**plain, **private}, numbers, layouts, metadata)
     _check_layouts(trace.nodes, layouts, numbers)
+    _check_kept_bytes(trace)
     return trace
+
+
+def _check_kept_bytes(trace: Trace) -> None:
+    """Raises a TraceError unless an `.et` file of these rows would be read with the same bytes kept.
+
+    They are written back as they are, so that what is wrong in them would show in other files alone.
+    """
+    kept = [c for c in columns.PRIVATE_TYPES if c in trace.table.column_names and c != "_layout"]
+    if not kept:
+        return
+    has_any = [columns.single(trace.table.column(c)).is_valid() for c in kept]
+    rows = np.flatnonzero(np.logical_or.reduce([h.to_numpy(zero_copy_only=False) for h in has_any]))
+    attributes = {a for c in trace.table.column_names if (a := columns.attribute_name(c))}
+    before = Trace(trace.table.take(rows), trace.layouts, trace.metadata)
+    try:
+        after = et.recast(before, attributes | set(by_name())).table
+        same = all(_bytes_of(after, c) == _bytes_of(before.table, c) for c in columns.PRIVATE_TYPES)
+    except (FormatError, TraceError):
+        same = False
+    if not same:
+        raise TraceError(
+            "bytes that the file keeps of a node are none of a node's; convert the trace again"
+        )
+
+
+def _bytes_of(table: pa.Table, column: str) -> list[bytes | None]:
+    if column == "_layout" or column not in table.column_names:
+        return [None] * table.num_rows
+    return table.column(column).to_pylist()  # type: ignore[no-any-return]
 
 
 def _check_texts(data: dict[str, pa.Array]) -> None:
