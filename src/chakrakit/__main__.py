@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was begun: Ctrl-C ends without a word
+
 from typing import Any
 
 from chakrakit.start_up import collect_seldom

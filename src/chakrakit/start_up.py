@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from importlib.machinery import ModuleSpec
+
+ENDING = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")  # the last one comes when a terminal is closed
+    if hasattr(signal, name)
+)
+"""Signals that tell a command to end and leave it time to take back what it began."""
 
 
 class _NoPandas:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,43 @@ def test_help_lists_every_command_without_importing_them() -> None:
     assert done.stdout.splitlines()[-1] == "set()"
     for name in COMMANDS:
         assert f"  {name} " in done.stdout
+
+
+def test_debug_of_another_program_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[list[str]] = []
+    monkeypatch.setattr("chakrakit.commands.group.main", lambda words, **_: given.append(words))
+    chakra("collect", "--debug", "--", "train.py", "--debug")
+    assert given == [["collect", "--", "train.py", "--debug"]]
+
+
+def _in_shell(line: str) -> tuple[int, str]:
+    """The exit code of `chakra` in a line of bash, and all that is said."""
+    words = f'chakra() {{ {shlex.quote(sys.executable)} -m chakrakit "$@"; }}; {line}'
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("chakra machines dgx-h100 >&-", (0, "")),
+        ("chakra machines nothing 2>&-", (2, "")),
+        ("chakra machines dgx-h100 <&- >&- 2>&-", (0, "")),
+        ("chakra machines --json | true; exit ${PIPESTATUS[0]}", (141, "")),
+        (
+            "chakra machines >/dev/full",
+            (2, "error: the output: no space is left; free some, or write elsewhere\n"),
+        ),
+        (
+            "(ulimit -v 100000; chakra machines x 2>&1 | cut -c 1-49)",
+            (0, "error: 256 MiB more were needed at once than ther\n"),
+        ),
+        (
+            'cd "$(mktemp -d)"; rmdir "$PWD"; chakra conformance -o x',
+            (2, "error: the current folder is gone; go to one that is there\n"),
+        ),
+    ],
+)
+def test_streams_and_folders_that_are_gone_or_full(line: str, expected: tuple[int, str]) -> None:
+    assert _in_shell(line) == expected

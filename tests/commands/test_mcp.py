@@ -221,3 +221,47 @@ def test_a_question_about_nothing_faster_is_told_what_to_give(tmp_path: Path) ->
 
     with pytest.raises(ck.ConfigError, match=r"give `faster`, .* \{\"communication\": 2\}"):
         Tools(Folder(tmp_path), may_write=False).what_if("run")
+
+
+def test_a_machine_is_a_preset_or_a_file_of_the_folder(served: Path) -> None:
+    from chakrakit.commands.mcp import Folder, Tools
+
+    tools = Tools(Folder(served), may_write=False)
+    assert tools.machines("dgx-h100:2")["machine"]["devices"] == 16
+    for name in ("/etc/passwd", "away/machine.yaml", "../machine.yaml"):
+        with pytest.raises(ck.ConfigError, match="outside of the served folder"):
+            tools.machines(name)
+        with pytest.raises(ck.ConfigError, match="outside of the served folder"):
+            tools.simulate("w", name)
+    with pytest.raises(ck.ConfigError, match="is no path"):
+        tools.info("w\0")
+
+
+def test_a_query_without_end_is_given_up(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from chakrakit.commands import mcp as command
+
+    monkeypatch.setattr(command, "LONGEST_QUERY_S", 0.1)
+    tools = command.Tools(command.Folder(served), may_write=False)
+    endless = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
+    with pytest.raises(ck.ConfigError, match=r"no answer within 0\.1 s; ask for less"):
+        tools.query("a", endless)
+    assert tools.query("a", "SELECT count(*) FROM ranks")["rows"] == [[2]]
+
+
+@pytest.mark.slow
+def test_a_server_ends_with_its_client_whatever_it_computes(served: Path) -> None:
+    endless = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
+    client = {"name": "x", "version": "1"}
+    start = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": client}
+    call = {"name": "query", "arguments": {"path": "a", "sql": endless}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    words = [sys.executable, "-m", "chakrakit", "mcp", str(served)]
+    lines = "".join(json.dumps(message) + "\n" for message in messages)
+    done = subprocess.run(
+        words, input=lines, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0

@@ -136,6 +136,9 @@ def test_choices_and_limits_hold_in_python_too() -> None:
         parameter(Literal["slow", "fair"], "slow").value_of("fast")
     with pytest.raises(ck.ConfigError, match="--two-words -1: give 0 to 9"):
         parameter(int, 3, least=0, most=9).value_of(-1)
+    for number in ("nan", "inf"):
+        with pytest.raises(ck.ConfigError, match=f"--memory {number}: give a finite number"):
+            ck.link("recording", memory=float(number))
     with pytest.raises(ck.ConfigError, match="--iterations 0: give 1 or more"):
         ck.replay("run", iterations=0)
 

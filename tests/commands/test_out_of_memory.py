@@ -43,3 +43,9 @@ def test_a_command_without_memory_ends_with_the_message(monkeypatch: pytest.Monk
     assert done.exit_code == 2
     assert "more memory was needed than there is" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_library_that_finds_no_room_is_a_lack_of_memory() -> None:
+    error = ImportError("libarrow.so.2600: failed to map segment from shared object")
+    assert isinstance(lack_of_memory(error), MemoryError)
+    assert lack_of_memory(ImportError("no such module")) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
@@ -64,3 +66,46 @@ def test_a_command_told_to_end_ends_by_an_exception(monkeypatch: pytest.MonkeyPa
         chakrakit.commands._end(signal.SIGTERM, None)
     with pytest.raises(KeyboardInterrupt):
         chakrakit.commands._end(signal.SIGINT, None)
+
+
+_WRITER = """
+import os, signal, sys
+from pathlib import Path
+from chakrakit.commands import main
+from chakrakit.trace.files import replacing
+import chakrakit.machines
+def slow(name):
+    with replacing(Path(sys.argv[1])):
+        os.kill(os.getpid(), int(sys.argv[2]))
+        raise AssertionError
+chakrakit.machines.load_machine = slow
+main(["machines", "dgx-h100"])
+"""
+
+
+def _stopped(target: Path, number: signal.Signals, ignored: bool = False) -> tuple[int, str]:
+    """The exit code and what is said of a command that a signal reaches while it writes."""
+    words = [sys.executable, "-c", _WRITER, str(target), str(int(number))]
+    before = signal.signal(number, signal.SIG_IGN) if ignored else signal.getsignal(number)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    finally:
+        signal.signal(number, before)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_stopped_gives_the_code_of_the_signal_and_leaves_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    code, said = _stopped(tmp_path / "out", number)
+    assert code == 128 + number
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path: Path) -> None:
+    """As `nohup` does."""
+    assert "AssertionError" in _stopped(tmp_path / "out", signal.SIGHUP, ignored=True)[1]

@@ -93,6 +93,13 @@ class _Commands(click.Group):
             with formatter.section(heading):
                 formatter.write_dl(list(commands.items()), col_max=14)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # nobody reads on: the code of programs that the signal ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(128 + signal.SIGPIPE)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -134,40 +141,79 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
     A termination ends like Ctrl-C does: what was begun is removed, then the process ends.
     """
     typed = sys.argv[1:] if argv is None else argv
+    asked, end, others = _parted(typed)
     try:
-        arguments = [a for a in typed if a != "--debug"]  # wherever it stands
+        arguments = [*(a for a in asked if a != "--debug"), *end, *others]
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _end)
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                signal.signal(signal.SIGINT, _end)
+            _end_by_exceptions()
+        if argv is None:
+            _open_closed_streams()
         if argv is None and typed and not {"-h", "--help", "--version"}.intersection(typed):
+            from chakrakit.commands.out_of_memory import check_room
             from chakrakit.start_up import keep_pandas_out
 
+            check_room()
             keep_pandas_out()
         return group.main(arguments, prog_name="chakra", **options)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+    except SystemExit as ended:
+        if _told and ended.code == 1:  # as click ends after Ctrl-C; 1 also says that a check failed
+            sys.exit(128 + _told[0])
+        raise
     except Exception as error:
-        from chakrakit.commands.out_of_memory import explained, lack_of_memory
-        from chakrakit.configuration import place_in_program
-        from chakrakit.errors import ChakraError
-
         if _told:  # what was told to end in the middle of an import fails in its own way
             sys.exit(128 + _told[0])
-        ours = isinstance(error, (ChakraError, OSError, MemoryError))
-        place = None if ours else place_in_program(error)
-        if "--debug" in typed or not (ours or place):
+        if "--debug" in asked or (said := _explained(error)) is None:
             raise
-        if place:
-            click.echo(f"error: {place}: {type(error).__name__}: {error}", err=True)
-            sys.exit(2)
-        if (lack := lack_of_memory(error)) is not None:
-            click.echo(f"error: {explained(lack)}", err=True)
-        elif not isinstance(error, BrokenPipeError):
-            click.echo(f"error: {_said(error)}", err=True)
+        click.echo(f"error: {said}", err=True)
         if argv is None and threading.active_count() == 1:
             leave(2)
         sys.exit(2)
+
+
+def _parted(typed: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """What was typed for `chakra` itself, a `--`, and the words of another program behind it."""
+    end = typed.index("--") if "--" in typed else len(typed)
+    return typed[:end], typed[end : end + 1], typed[end + 1 :]
+
+
+def _end_by_exceptions() -> None:
+    """Lets signals raise exceptions, so that what was begun is removed; what is ignored (nohup) stays so."""
+    from chakrakit.start_up import ENDING
+
+    for number in ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _end)
+
+
+def _open_closed_streams() -> None:
+    """Opens as nowhere what the caller closed of the three streams: the next file would get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name, number in (
+        ("stdout", 1),
+        ("stderr", 2),
+    ):  # of standard input commands say that it is closed
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+
+
+def _explained(error: Exception) -> str | None:
+    """One or two lines for the user; None of an error that nobody foresaw."""
+    from chakrakit.commands.out_of_memory import explained, lack_of_memory
+
+    if (lack := lack_of_memory(error)) is not None:
+        return explained(lack)
+    from chakrakit.errors import ChakraError
+
+    if isinstance(error, ChakraError | OSError):
+        return _said(error)
+    from chakrakit.configuration import place_in_program
+
+    place = place_in_program(error)
+    return f"{place}: {type(error).__name__}: {error}" if place else None
 
 
 def _said(error: Exception) -> str:
@@ -177,7 +223,23 @@ def _said(error: Exception) -> str:
         return (
             f"{name[:40]!r}… has {len(name):,} letters, too many for a file; check what was given"
         )
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return "the current folder is gone; go to one that is there"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        where = error.filename or "the output"
+        return f"{where}: no space is left; free some, or write elsewhere"
     return str(error)
+
+
+def _has_folder() -> bool:
+    """Whether the current folder is there."""
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 _told: list[int] = []

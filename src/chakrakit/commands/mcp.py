@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ import chakrakit as ck
 from chakrakit.commands import leave
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.options import Option, Positional
+from chakrakit.commands.query import answered
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = (
     100_000  # characters: about a quarter of what an agent can hold; sections make it smaller
 )
+LONGEST_QUERY_S = 60.0
+"""A question that a recursion or a product of tables never ends is given up after this."""
 INSTRUCTIONS = """Chakra execution traces: how distributed AI workloads behave, recorded or made up.
 Begin with list_files. info says what a path holds, analyze where the time went, query answers in SQL.
 Times are in nanoseconds unless a name says otherwise, sizes in bytes. A question whose answer is in no result
@@ -44,12 +47,20 @@ class Folder:
 
     def path(self, text: str) -> Path:
         """A path below the folder, links followed; refused where it leads elsewhere."""
+        if "\0" in text:
+            raise ConfigError(f"{text!r} is no path; list_files says what is in the served folder")
         path = (self.root / text).resolve()
         if not path.is_relative_to(self.root):
             raise ConfigError(
                 f"{text} is outside of the served folder; list_files says what is in it"
             )
         return path
+
+    def machine(self, name: str) -> str:
+        """A preset, or the path of a machine's file below the folder."""
+        from chakrakit.machines import parse_name
+
+        return name if parse_name(name)[0] is not None else str(self.path(name))
 
     def entries(self, below: str) -> list[Answer]:
         """Files and folders directly below a folder, with their sizes."""
@@ -92,7 +103,7 @@ class Tools:
         nodes: rank, row, id, name, type, start_ns, duration_ns, end_ns, every attribute (num_ops, comm_size,
         stream, step, ...); calls: instance, "group", seq, rank, id, start_ns, end_ns.
         """
-        return _plain(ck.query(self.folder.path(path), sql, limit=limit))
+        return _plain(answered(self.folder.path(path), sql, limit, seconds=LONGEST_QUERY_S))
 
     def analyze(self, path: str, sections: Sequence[str] = ("answers",)) -> Answer:
         """Say where the time of a run went, in the sections that are asked for.
@@ -121,44 +132,54 @@ class Tools:
         return _plain(ck.compare(self.folder.path(a), self.folder.path(b)))
 
     def simulate(self, path: str, machine: str, output: str = "") -> Answer:
-        """Simulate a workload on a machine, such as "dgx-h100:4".
+        """Simulate a workload on a machine, such as "dgx-h100:4" or the path of a machine's file.
 
         With `output` the run is kept at that path, where the server was started with --write.
         """
         if output and not self.may_write:
             raise ConfigError("this server only reads: start it with --write to keep runs")
         kept = self.folder.path(output) if output else None
-        return _plain(ck.simulate(self.folder.path(path), machine, output=kept).summary)
+        place = self.folder.machine(machine)
+        return _plain(ck.simulate(self.folder.path(path), place, output=kept).summary)
 
     def machines(self, name: str = "") -> Answer:
         """List machines to simulate on, or describe one."""
-        return _plain(ck.list_machines(name or None))
+        return _plain(ck.list_machines(self.folder.machine(name) if name else None))
 
-    def all(self) -> list[Callable[..., Answer]]:
+    def all(self) -> list[Callable[..., Awaitable[Answer]]]:
         """The tools, in the order in which they are listed."""
         names = "list_files info validate query analyze what_if compare simulate machines"
-        return [_answered(getattr(self, name)) for name in names.split()]
+        return [_tool(getattr(self, name)) for name in names.split()]
 
 
-def _answered(tool: Callable[..., Answer]) -> Callable[..., Answer]:
-    """The tool with our errors as answers that an agent can act on, and answers of a bounded size."""
-    from mcp.server.mcpserver.exceptions import ToolError
+def _tool(tool: Callable[..., Answer]) -> Callable[..., Awaitable[Answer]]:
+    """The tool with our errors as answers that an agent can act on, and answers of a bounded size.
+
+    It runs in a thread that nobody waits for once the agent took its question back, or went away.
+    """
+    from anyio.to_thread import run_sync
 
     @wraps(tool)
-    def answered(*args: Any, **arguments: Any) -> Answer:
-        try:
-            answer = tool(*args, **arguments)
-        except (ChakraError, OSError) as error:
-            raise ToolError(str(error)) from None
-        size = len(msgspec.json.encode(answer))
-        if size > LARGEST_ANSWER:
-            raise ToolError(
-                f"the answer has {size:,} characters, more than {LARGEST_ANSWER:,}: ask for fewer sections, "
-                "or for sums with query"
-            )
-        return answer
+    async def asked(**arguments: Any) -> Answer:
+        return await run_sync(partial(_bounded, tool, **arguments), abandon_on_cancel=True)
 
-    return answered
+    return asked
+
+
+def _bounded(tool: Callable[..., Answer], **arguments: Any) -> Answer:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    try:
+        answer = tool(**arguments)
+    except (ChakraError, OSError) as error:
+        raise ToolError(str(error)) from None
+    size = len(msgspec.json.encode(answer))
+    if size > LARGEST_ANSWER:
+        raise ToolError(
+            f"the answer has {size:,} characters, more than {LARGEST_ANSWER:,}: ask for fewer sections, "
+            "or for sums with query"
+        )
+    return answer
 
 
 def _plain(result: Any) -> Answer:
@@ -225,9 +246,13 @@ def command(
             "command themselves: see chakra mcp --help.",
             err=True,
         )
+    code = 0
     try:
         server.run("stdio")
     except KeyboardInterrupt:
-        leave(128 + signal.SIGINT)
-    except SystemExit as told:  # the thread that reads standard input would hold up an ordinary end
-        leave(told.code if isinstance(told.code, int) else 1)
+        code = 128 + signal.SIGINT
+    except SystemExit as told:
+        code = told.code if isinstance(told.code, int) else 1
+    leave(
+        code
+    )  # what reads standard input, or answers an agent that is gone, holds up an ordinary end

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import os
 import re
 import sys
@@ -162,6 +163,8 @@ class Parameter(NamedTuple):
             return
         if self.choices and value is not None and value not in self.choices:
             raise ConfigError(f"{self.flag} {value}: {nearest(value, self.choices)}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{self.flag} {value}: give a finite number")
         least, most = self.option.least, self.option.most
         if least is None or not isinstance(value, int | float):
             return

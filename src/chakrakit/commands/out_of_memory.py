@@ -8,9 +8,31 @@ from pathlib import Path
 _LIMITS = {"RLIMIT_AS": "ulimit -v", "RLIMIT_DATA": "ulimit -d"}
 
 
+LEAST_ROOM = 256 << 20
+"""Bytes of addresses that numpy and Arrow take before anything is read. With less, the libraries themselves
+end the process, each in its own way."""
+
+
+def check_room() -> None:
+    """A MemoryError where the shell allows less than any command needs to begin."""
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < LEAST_ROOM:
+        raise MemoryError(f"size {LEAST_ROOM}")
+
+
+_UNMAPPED = "failed to map segment from shared object"
+"""What the loader says of a library that there is no room for."""
+
+
 def lack_of_memory(error: BaseException | None) -> MemoryError | None:
     """The lack of memory that an error comes from, whatever it was taken for on the way; or None."""
     while error is not None and not isinstance(error, MemoryError):
+        if isinstance(error, ImportError) and _UNMAPPED in str(error):
+            return MemoryError()
         error = error.__cause__ or error.__context__
     return error
 

@@ -15,6 +15,7 @@ from chakrakit.commands.output import Json, clean, console, print_json, print_ta
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
     from chakrakit.commands.results import QueryResult
+    from chakrakit.parallel import Workers
 
 SHOWN_ROWS = 100  # about two screens; more would scroll the first rows away
 RECORDS = 10
@@ -59,19 +60,29 @@ def query(
     [[2]]
 
     """
+    return answered(traces, sql, options["limit"], workers_of(options))
+
+
+def answered(
+    traces: Traces,
+    sql: str,
+    limit: int | None,
+    workers: Workers | None = None,
+    seconds: float | None = None,
+) -> QueryResult:
+    """What `query` gives; with `seconds`, an error where it takes longer."""
     from chakrakit.commands.results import QueryResult
     from chakrakit.trace.codecs import other_table
     from chakrakit.trace.query import query as run_query
     from chakrakit.trace.query import query_table, rows_of
 
-    limit = options["limit"]
     most = None if limit is None else min(limit, _ALL) + 1
     source = opened(traces) if isinstance(traces, str | os.PathLike) else traces
     other = other_table(Path(source)) if isinstance(source, str) else None
     if other is not None:
-        table = query_table(other, sql, most)
+        table = query_table(other, sql, most, seconds)
     else:
-        table = run_query(source, sql, most, workers_of(options))
+        table = run_query(source, sql, most, workers, seconds)
     more = limit is not None and table.num_rows > limit
     rows = rows_of(table.slice(0, limit) if more else table)
     return QueryResult(table.column_names, [str(k) for k in table.schema.types], rows, more)

@@ -28,7 +28,8 @@ _POLL_S = 0.05
 def main(command: list[str]) -> int:
     """Gives the program's exit code, as a shell gives it; 127 if it cannot be run."""
     asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the second when a terminal is closed
+        signal.signal(number, lambda number, frame: asked.append(number))
     signal.signal(signal.SIGINT, lambda number, frame: None)  # the program hears of it itself
     parent = os.getppid()
     control = getattr(ctypes.CDLL(None), "prctl", None)

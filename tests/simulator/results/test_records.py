@@ -117,3 +117,17 @@ def test_files_of_recorders_are_read_by_our_own_readers(
             assert (linked.end(rank) - linked.start(rank))[calls].sum() == pytest.approx(
                 spent, abs=5 * len(rows)
             )
+
+
+def test_records_replace_those_of_another_run_and_nothing_else(
+    traces: ck.TraceSet, tmp_path: Path
+) -> None:
+    inspector = tmp_path / "r" / "nccl_inspector"
+    inspector.mkdir(parents=True)
+    (inspector / "rank_99.log").write_text("of a larger run")
+    ck.simulate(traces, MACHINE, compute="roofline", records=tmp_path / "r")
+    assert len(list(inspector.iterdir())) == 32
+    (inspector / "mine.txt").write_text("notes")
+    with pytest.raises(ck.ChakraError, match=r"holds other things \(nccl_inspector/mine.txt\)"):
+        ck.simulate(traces, MACHINE, compute="roofline", records=tmp_path / "r")
+    assert (inspector / "mine.txt").read_text() == "notes"

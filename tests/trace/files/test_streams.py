@@ -125,3 +125,36 @@ def test_other_programs_read_our_compression(tmp_path: Path) -> None:
     with open_output(tmp_path / "a.gz") as stream:
         stream.write(TEXT)
     assert subprocess.run(["gzip", "-dc", tmp_path / "a.gz"], capture_output=True).stdout == TEXT
+
+
+def test_a_pipe_and_a_device_are_written_to_and_stay(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    with open_output(pipe) as stream:
+        stream.write(TEXT)
+    reader.join()
+    assert got == [TEXT]
+    assert pipe.is_fifo()
+    with open_output("/dev/stderr" if os.geteuid() == 0 else os.devnull) as stream:
+        stream.write(b"")
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_stays_and_the_file_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    for text in ("new", "newer"):
+        with replacing(tmp_path / "link") as temporary:
+            temporary.write_text(text)
+        assert (tmp_path / "file").read_text() == text
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with (
+        pytest.raises(ChakraError, match="a link that leads to itself"),
+        replacing(tmp_path / "loop"),
+    ):
+        pass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from chakrakit.errors import ChakraError
 from chakrakit.sources.calls import (
     RecordedGroup,
     WrittenCall,
@@ -13,6 +15,7 @@ from chakrakit.sources.calls import (
 )
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Run
+from chakrakit.trace.storage import fresh_directory
 
 EPOCH_NS = 1_700_000_000 * 10**9
 """When simulated runs begin for recorders, which count from 1970: a moment in November 2023."""
@@ -20,10 +23,30 @@ _WORLD = "world"
 
 
 def write_records(run: Run, folder: Path) -> None:
-    """Writes `flight_recorder/nccl_trace_rank_N.json` and `nccl_inspector/rank_N.log` for every rank."""
+    """Writes `flight_recorder/nccl_trace_rank_N.json` and `nccl_inspector/rank_N.log` for every rank.
+
+    The folder appears whole. Records of another run that it held are replaced; it may hold nothing else.
+    """
+    foreign = [n for n in _names_in(folder) if not _OURS.fullmatch(n)]
+    if foreign:
+        raise ChakraError(f"{folder}: holds other things ({foreign[0]}); give a new name")
+    with fresh_directory(folder) as new:
+        _fill(run, new)
+
+
+_OURS = re.compile(r"flight_recorder/nccl_trace_rank_\d+\.json|nccl_inspector/rank_\d+\.log")
+
+
+def _names_in(folder: Path) -> list[str]:
+    if folder.exists() and not folder.is_dir():
+        raise ChakraError(f"{folder}: exists and is not a directory")
+    return sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if not f.is_dir())
+
+
+def _fill(run: Run, folder: Path) -> None:
     dumps, lines = folder / "flight_recorder", folder / "nccl_inspector"
     for place in (dumps, lines):
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir()
     width = len(str(max(run.ranks)))
     for place_of, rank in enumerate(run.ranks):
         groups, calls = recorded(run, place_of, rank)

@@ -36,6 +36,7 @@ from chakrakit.trace.files.streams import (
 )
 from chakrakit.trace.files.temporary import (
     claimed,
+    followed,
     private_temporary,
     remove_stale,
     scratch,
@@ -64,6 +65,7 @@ __all__ = [
     "digest",
     "display_name",
     "first_unpacked",
+    "followed",
     "inspect_bundle",
     "is_bundle",
     "is_large",

@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import io
 import os
+import shutil
+import stat
 import sys
 import zlib
 from collections import Counter
@@ -15,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.files.bundle_files import BundlePath
-from chakrakit.trace.files.temporary import claimed
+from chakrakit.trace.files.temporary import claimed, followed, scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,18 +160,42 @@ def open_output(path: str | os.PathLike[str], binary_only: bool = True) -> Itera
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target` that takes its place when the block ends well."""
+    """A temporary path that takes the place of `target` when the block ends well.
+
+    Through a link, the place of the file it leads to. A device or a pipe keeps its place: what was written
+    goes into it.
+    """
     missing = [folder for folder in target.parents if not folder.exists()]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with claimed(target) as temporary:
+        if is_device(target):
+            with scratch(target.name) as folder:
+                yield folder / target.name
+                _poured(folder / target.name, target)
+            return
+        file = followed(target)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with claimed(file) as temporary:
             yield temporary
-            temporary.replace(target)
+            temporary.replace(file)
     except BaseException as error:
         remove_empty(missing)
         if isinstance(error, OSError) and error.errno is not None:
             raise ChakraError(f"{target}: cannot be written: {error.strerror}") from None
         raise
+
+
+def is_device(path: Path) -> bool:
+    """Whether this is there and neither a file nor a folder: a device, a pipe, a socket."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _poured(source: Path, device: Path) -> None:
+    with source.open("rb") as stream, device.open("wb") as sink:
+        shutil.copyfileobj(stream, sink)
 
 
 def remove_empty(folders: list[Path]) -> None:

@@ -20,6 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from chakrakit.errors import ChakraError
+from chakrakit.start_up import ENDING
+
 try:
     import fcntl
 except ImportError:  # without locks, what a killed writer left cannot be told, and stays
@@ -33,6 +36,14 @@ _KEPT_CHARACTERS = 200
 def temporary_name(target: Path) -> Path:
     """A new name beside the target."""
     return target.with_name(f".{target.name[:_KEPT_CHARACTERS]}.{secrets.token_hex(4)}.tmp")
+
+
+def followed(path: Path) -> Path:
+    """Where a path leads through links."""
+    try:
+        return path.resolve()
+    except RuntimeError:
+        raise ChakraError(f"{path}: a link that leads to itself; give another name") from None
 
 
 @contextlib.contextmanager
@@ -183,7 +194,7 @@ def uninterrupted() -> Iterator[None]:
     def later(number: int, _frame: FrameType | None) -> None:
         waiting.append(number)
 
-    before = {s: signal.signal(s, later) for s in (signal.SIGINT, signal.SIGTERM)}
+    before = {s: signal.signal(s, later) for s in ENDING}
     try:
         yield
     finally:

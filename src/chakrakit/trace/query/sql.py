@@ -7,7 +7,9 @@ A set in which nothing is shared is streamed instead (`sql_stream.py`).
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +34,13 @@ _CACHE = 256 << 20
 
 
 def query(
-    traces: TraceSet | Source, sql: str, limit: int | None = None, workers: Workers | None = None
+    traces: TraceSet | Source,
+    sql: str,
+    limit: int | None = None,
+    workers: Workers | None = None,
+    seconds: float | None = None,
 ) -> pa.Table:
-    """The rows one SELECT gives; with `limit`, at most that many.
+    """The rows one SELECT gives; with `limit`, at most that many; with `seconds`, an error after these.
 
     Only the tables that the text mentions are made. The statement cannot reach files, the network or
     DuckDB's settings. With `workers`, ranks are read there, one per task.
@@ -46,13 +52,16 @@ def query(
             _check_is_select(duckdb, connection, sql)
             _make_tables(connection, trace_set, sql, workers)
             _lock(connection)
-            return _fetched(connection.sql(sql), limit)
+            with _within(connection, seconds):
+                return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
             tables = (*TABLES, *_counters(trace_set))
             raise ConfigError(_explained(connection, error, sql, tables)) from None
 
 
-def query_table(table: pa.Table, sql: str, limit: int | None = None) -> pa.Table:
+def query_table(
+    table: pa.Table, sql: str, limit: int | None = None, seconds: float | None = None
+) -> pa.Table:
     """The same of one table of any columns, which is called `rows`."""
     duckdb = _duckdb()
     with duckdb.connect(":memory:") as connection:
@@ -60,9 +69,37 @@ def query_table(table: pa.Table, sql: str, limit: int | None = None) -> pa.Table
             _check_is_select(duckdb, connection, sql)
             connection.register("rows", table)
             _lock(connection)
-            return _fetched(connection.sql(sql), limit)
+            with _within(connection, seconds):
+                return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
             raise ConfigError(_explained(connection, error, sql, ("rows",))) from None
+
+
+@contextlib.contextmanager
+def _within(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    """Ends what the connection computes after so many seconds; None lets it compute for ever."""
+    if seconds is None:
+        yield
+        return
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if late.is_set():
+            raise ConfigError(
+                f"no answer within {seconds:g} s; ask for less: fewer tables, fewer ranks, a WHERE"
+            ) from None
+        raise
+    finally:
+        timer.cancel()
 
 
 def _opened(path: Source) -> TraceSet:

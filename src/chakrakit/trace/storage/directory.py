@@ -23,7 +23,14 @@ import pyarrow as pa
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.files import claimed, read_parquet, remove_empty, replacing, take_place
+from chakrakit.trace.files import (
+    claimed,
+    followed,
+    read_parquet,
+    remove_empty,
+    replacing,
+    take_place,
+)
 from chakrakit.trace.sets import (
     SCHEMAS,
     Card,
@@ -296,7 +303,7 @@ def _inside(folder: Path) -> list[str]:
 @contextlib.contextmanager
 def fresh_directory(target: Path) -> Iterator[Path]:
     """A temporary directory that takes the target's place when the block ends well."""
-    target = target.resolve()  # through a link, the directory it points to
+    target = followed(target)
     missing = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
