@@ -148,10 +148,11 @@ def _labels(view: RankView, texts: dict[str, int]) -> I64:
 def _keys(view: RankView, number: int, codes: dict[str, int]) -> I64:
     """Rows of one name in the order in which they ran; rows that did not run have keys of their own."""
     name, texts = view.names
-    types = view.trace.types.astype(np.int64)
-    distinct, place = np.unique(name * 1000 + types, return_inverse=True)
-    labels = [f"{k % 1000} {texts[k // 1000]}" for k in distinct.tolist()]
-    code = np.array([codes.setdefault(t, len(codes)) for t in labels] or [0], np.int64)[place]
+    pairs = np.stack([view.trace.types.astype(np.int64), name.astype(np.int64)])
+    distinct, place = np.unique(pairs, axis=1, return_inverse=True)
+    labels = [f"{kind} {texts[n]}" for kind, n in distinct.T.tolist()]
+    numbers = np.array([codes.setdefault(t, len(codes)) for t in labels] or [0], np.int64)
+    code = numbers[place.reshape(-1)]
     order = np.lexsort((np.arange(len(view)), view.start))
     turn = np.empty(len(view), np.int64)
     turn[order] = turns(code[order])

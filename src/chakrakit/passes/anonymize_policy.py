@@ -143,8 +143,8 @@ class ColumnPolicy:
         return "words" if column in _WORDS else "kept" if column in _NUMBERS else "dropped"
 
     def is_word(self, column: str, text: str) -> bool:
-        """Whether a text of a `words` column may stay."""
-        return _WORDS[column](text) is not None
+        """Whether a text may stay: a word of the vocabulary, in a column that has such words."""
+        return column in _WORDS and _WORDS[column](text) is not None
 
 
 def _check_known(names: Collection[str], columns: Collection[str]) -> None:

@@ -82,7 +82,13 @@ class Launched(Pass):
             "duration_micros": nanos // 1000,
             "duration_ns": nanos,
         }
-        return self._in_turn(with_nodes(trace, columns, waits), rows, implied_order(trace))
+        launched = self._in_turn(with_nodes(trace, columns, waits), rows, implied_order(trace))
+        if not launched.graph.is_acyclic:
+            raise ConfigError(
+                "launched: the order of nodes on their streams contradicts their dependencies, so that no "
+                "host can have launched them in turn; see `chakra validate`"
+            )
+        return launched
 
     def _in_turn(self, trace: Trace, rows: I64, order: tuple[I64, I64]) -> Trace:
         """The trace with a gap between kernels that follow each other on a stream.
@@ -120,13 +126,23 @@ def _kernels(trace: Trace) -> I64:
     """The rows that a host launches, in order; none where they have launches already."""
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
         return np.zeros(0, np.int64)
-    return np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~on_host(trace))
+    order = _program_order(trace)
+    return order[(trace.is_type(NodeType.COMP_NODE) & ~on_host(trace))[order]]
+
+
+def _program_order(trace: Trace) -> I64:
+    """Rows as the file has them, unless one stands there before another that it waits for."""
+    if (trace.edges.src < trace.edges.dst).all():
+        return np.arange(len(trace))
+    return trace.graph.topological_order().astype(np.int64)
 
 
 def _issued(trace: Trace, rows: I64, first: int) -> list[tuple[int, int]]:
     """What communication waits for: the host has come to it when it has launched the kernel before it."""
     calls = np.flatnonzero(trace.is_type(*COMMUNICATION) & ~on_host(trace))
-    place = np.searchsorted(rows, calls) - 1
+    turn = np.empty(len(trace), np.int64)
+    turn[_program_order(trace)] = np.arange(len(trace))
+    place = np.searchsorted(turn[rows], turn[calls]) - 1
     return [(first + int(p), int(c)) for p, c in zip(place, calls, strict=True) if p >= 0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base import Pass, map_bodies, with_run_times
+from chakrakit.passes.base import Pass, free_ids, map_bodies, with_run_times
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -68,9 +68,8 @@ class Storage(Pass):
 
 def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]], wait: bool) -> Trace:
     names, types, sizes, stores = zip(*kinds, strict=True)
-    first = int(trace.ids.max(initial=0)) + 1
     columns: dict[str, Any] = {
-        "id": np.arange(first, first + len(kinds), dtype=np.uint64),
+        "id": free_ids(trace, len(kinds)),
         "name": list(names),
         "type": np.array(types, np.int32),
         "tensor_size": np.array(sizes, np.int64),

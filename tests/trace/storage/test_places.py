@@ -9,8 +9,8 @@ from chakrakit.trace.storage import is_stream, rank_files
 from chakrakit.trace.storage.places import (
     body_files,
     groups_beside,
+    named_rank,
     prefix_of,
-    rank_of,
     ranked_files,
 )
 
@@ -21,12 +21,12 @@ from chakrakit.trace.storage.places import (
         ("llama.7.et", "llama", 7),
         ("llama.v2.12.et.gz", "llama.v2", 12),
         ("x.3.feeder.json", "x", 3),
-        ("trace.et", "trace", 0),
-        ("a.1234567890.et", "a", 0),  # no job has so many ranks
+        ("trace.et", "trace", None),
+        ("a.1234567890.et", "a", None),  # no job has so many ranks
     ],
 )
 def test_a_name_says_its_prefix_and_rank(name, prefix, rank):
-    assert (prefix_of(Path(name)), rank_of(Path(name))) == (prefix, rank)
+    assert (prefix_of(Path(name)), named_rank(Path(name))) == (prefix, rank)
 
 
 def touch(folder, *names):

@@ -32,7 +32,25 @@ def found(trace: Trace) -> list[tuple[str, str | None, str]]:
             {"type": [COMP], "start_time_micros": [2**63 // 1000]},
             [("time-range", "a", f"start_time_micros is {2**63 // 1000}")],
         ),
-        ({"type": [COMP], "start_time_micros": [2**63 // 1000 - 1]}, []),
+        # What no clock shows, every reader of times refuses.
+        (
+            {"type": [COMP], "start_time_micros": [2**61 // 1000 + 1]},
+            [("time-range", "a", f"start_time_micros is {2**61 // 1000 + 1}")],
+        ),
+        ({"type": [COMP], "start_time_micros": [2**61 // 1000]}, []),
+        (
+            {"type": [COMP], "start_time_ns": [2**60], "duration_ns": [2**60 + 1]},
+            [("time-range", "a", f"it ends at {2**61 + 1} ns")],
+        ),
+        ({"type": [COMP], "start_time_ns": [2**60], "duration_ns": [2**60]}, []),
+        (
+            {"type": [COMP], "start_time_ns": [-(2**62)]},
+            [("time-range", "a", f"start_time_ns is {-(2**62)}")],
+        ),
+        ({"type": [COMP], "own_ns": [-1]}, [("negative-duration", "a", "own_ns is -1")]),
+        ({"type": [COMP], "own_ns": [2**62]}, [("time-range", "a", f"own_ns is {2**62}")]),
+        ({"type": [COMP], "mem_alloc": [-8]}, [("negative-value", "a", "mem_alloc is -8")]),
+        ({"type": [COMP], "mem_free": [-8]}, [("negative-value", "a", "mem_free is -8")]),
         ({"type": [COMP], "num_ops": [-1]}, [("negative-value", "a", "num_ops is -1")]),
         (
             {"type": [LOAD]},

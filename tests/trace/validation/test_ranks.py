@@ -63,13 +63,57 @@ def test_a_message_without_its_other_end_names_the_tags_that_are_there() -> None
     )
 
 
-def test_a_file_that_sends_to_itself_receives_in_itself() -> None:
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_file_that_sends_to_itself_receives_in_itself(rank: int) -> None:
     """Whichever rank's it is; a set of this file alone says the same."""
     t = ck.TraceBuilder()
-    t.send("to me", 0, 0, 64, tag=1)
-    assert ck.validate(t.build()).counts == {"unmatched-send": 1}
-    t.recv("from me", 0, 0, 64, tag=1)
-    assert ck.validate(t.build()).counts == {}
+    t.send("to me", rank, rank, 64, tag=1)
+    assert ck.validate(t.build()).counts == {"unmatched-send": 1, "self-send": 1}
+    t.recv("from me", rank, rank, 64, tag=1)
+    assert ck.validate(t.build()).counts == {"self-send": 2}
     other = ck.TraceBuilder()
-    other.send("to another", 0, 1, 64, tag=1)
+    other.send("to another", rank, 1, 64, tag=1)
     assert ck.validate(other.build()).counts == {}
+
+
+RECEIVES_FROM_0 = messages(3, ("recv", 0, 8, 1))
+IN_GROUP = collectives((AR, 8, "1"))
+WITH_INIT = ck.Trace.concat(
+    [
+        IN_GROUP,
+        ck.Trace.from_columns(
+            {
+                "id": [9],
+                "name": ["## process_group:init ##"],
+                "type": [1],
+                "inputs_values": ["""['[{"pg_name": "1", "ranks": [4, 5]}]']"""],
+            }
+        ),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("trace", "rank"),
+    [(RECEIVES_FROM_0, 3), (WITH_INIT, 4), (IN_GROUP, 0)],
+    ids=["its messages", "its group", "nothing"],
+)
+def test_the_rank_of_a_file_without_one_is_the_same_to_every_reader(
+    trace: ck.Trace, rank: int, tmp_path
+) -> None:
+    """A file that validates still does as a set, a bundle or a directory, and in a pipe."""
+    file = tmp_path / "trace.et"
+    ck.write(trace, file)
+    assert ck.validate(file).ok
+    assert ck.read(file).ranks == (rank,)
+    assert ck.info(str(file)).world_size >= rank + 1
+    for name in ("set", "set.chakra"):
+        ck.write(ck.read(file), tmp_path / name)
+        assert ck.validate(tmp_path / name).ok
+        assert ck.read(tmp_path / name).ranks == (rank,)
+
+
+def test_findings_of_a_file_without_a_rank_are_of_the_rank_that_it_has(tmp_path) -> None:
+    odd = RECEIVES_FROM_0.with_columns({"duration_ns": [-1, -1]})
+    ck.write(odd, tmp_path / "trace.et")
+    assert {f.rank for f in ck.validate(tmp_path / "trace.et").findings} == {3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.passes.base.added import with_nodes
+from chakrakit.passes.base.added import free_ids, with_nodes
 from chakrakit.passes.base.base import Pass, head_and_inside, map_bodies, narrow, split, with_bodies
 from chakrakit.passes.base.nodes import (
     NodeSelection,
@@ -38,6 +38,7 @@ __all__ = [
     "Transformed",
     "classes_of",
     "coded",
+    "free_ids",
     "head_and_inside",
     "is_compute",
     "list_passes",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, U64, Mask
-from chakrakit.trace.communication.groups import Body
+from chakrakit.trace.communication.groups import MAX_RANKS, Body, Groups
 from chakrakit.trace.model import COMMUNICATION, JointTrace, NodeType, Trace
 
 UNKNOWN = -1
@@ -287,3 +287,17 @@ def _firsts(values: Sequence[object]) -> list[int]:
     """For each value the place of the first one equal to it."""
     places: dict[object, int] = {}
     return [places.setdefault(value, i) for i, value in enumerate(values)]
+
+
+def own_rank(calls: Calls, groups: Groups) -> int:
+    """The rank of a trace whose file names none, for every reader of it.
+
+    It is what its messages call their own end, else the lowest rank that is in all its groups, else 0.
+    """
+    own = np.where(calls.is_send, calls.src, calls.dst)[~calls.collective]
+    ends = np.unique(own[own >= 0])
+    if len(ends) == 1 and ends[0] < MAX_RANKS:
+        return int(ends[0])
+    members = [set(groups[name]) for role in calls.roles if (name := calls.names[role]) in groups]
+    shared = set.intersection(*members) if members else {0}
+    return min(shared, default=0)

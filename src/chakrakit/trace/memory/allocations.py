@@ -60,6 +60,8 @@ KINDS = (
 """What memory is held for."""
 BEFORE = -1
 """The row number of memory that was held before the first row."""
+BEFORE_LABEL = "(before the window)"
+"""Who holds such memory."""
 
 
 class Holder(Result, msgspec.Struct):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.arrays import I8, I64, Mask
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
+from chakrakit.trace.memory.allocations import BEFORE, BEFORE_LABEL, KINDS, Allocations
 from chakrakit.trace.memory.model_state import from_model_state
 from chakrakit.trace.memory.storages import from_storages
 from chakrakit.trace.model import Trace
@@ -16,7 +16,9 @@ from chakrakit.trace.model import Trace
 
 HELD_KIND = "held_kind"
 """Header attribute: what the nodes' own allocations are for, where they are not activations."""
-_LABELS = ("(held by nodes)",)
+_LABELS = ("(held by nodes)", BEFORE_LABEL)
+_MOST_BYTES = 2.0**62
+"""Of all changes together: their sums are exact in 64 bits."""
 
 
 def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
@@ -33,14 +35,22 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     row = np.repeat(order, 2)
     at_end = np.tile([False, True], len(order))
     size = np.stack([alloc[order], -free[order]], 1).reshape(-1)
-    kind = np.repeat(_kinds(trace)[order], 2)
+    if np.abs(size.astype(np.float64)).sum() > _MOST_BYTES:
+        raise TraceError("nodes take and release more bytes than any memory has; see mem_alloc")
     nonzero = size != 0
+    row, at_end, size = row[nonzero], at_end[nonzero], size[nonzero]
+    # What is released and was never taken was there before: a part of a program has such rows.
+    before = max(0, -int(np.cumsum(size).min(initial=0)))
+    if before:
+        row, at_end, size = np.r_[BEFORE, row], np.r_[False, at_end], np.r_[before, size]
+    label = np.zeros(len(size), np.int32)
+    label[: bool(before)] = _LABELS.index(BEFORE_LABEL)
     return Allocations(
-        row=row[nonzero],
-        at_end=at_end[nonzero],
-        bytes=size[nonzero],
-        kind=kind[nonzero],
-        label=np.zeros(int(nonzero.sum()), np.int32),
+        row=row,
+        at_end=at_end,
+        bytes=size,
+        kind=np.full(len(size), _kind(trace), np.int8),
+        label=label,
         labels=_LABELS,
         source="bytes that nodes take and release",
     )
@@ -58,11 +68,10 @@ def _issue_order(trace: Trace, start: I64, holds: Mask) -> I64:
     return np.argsort(start, kind="stable")
 
 
-def _kinds(trace: Trace) -> I8:
+def _kind(trace: Trace) -> int:
     """The kind of the nodes' bytes: one for all, since a release does not say whose bytes it releases."""
     held_kind = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
-    usual = KINDS.index(held_kind) if held_kind in KINDS else KINDS.index("other")
-    return np.full(len(trace), usual, np.int8)
+    return KINDS.index(held_kind if held_kind in KINDS else "other")
 
 
 # Memory from tensors listed by name and bytes in the attributes `inputs` and `outputs`.

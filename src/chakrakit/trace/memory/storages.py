@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from chakrakit.arrays import I8, I64, Mask
 from chakrakit.operators import LARGEST, is_optimizer, json_list, mentioned_tensors
-from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
+from chakrakit.trace.memory.allocations import BEFORE, BEFORE_LABEL, KINDS, Allocations
 from chakrakit.trace.model import Trace
 
 _SIDES = ("inputs", "outputs")
 _ROUND = 512
 """PyTorch's caching allocator hands out multiples of this many bytes."""
 _DEVICES = ("cuda", "hip", "xpu", "privateuse")
-_BEFORE_LABEL = "(before the window)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +202,7 @@ def _in_optimizer(trace: Trace) -> Mask:
 
 def _labels(trace: Trace, maker: I64) -> tuple[Any, tuple[str, ...]]:
     rows, codes = np.unique(maker, return_inverse=True)
-    texts = [_BEFORE_LABEL if r < 0 else trace[int(r)].name for r in rows.tolist()]
+    texts = [BEFORE_LABEL if r < 0 else trace[int(r)].name for r in rows.tolist()]
     labels = tuple(dict.fromkeys(texts))
     number = {text: i for i, text in enumerate(labels)}
     return np.array([number[t] for t in texts], np.int32)[codes], labels

@@ -12,7 +12,14 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.results import Result
 from chakrakit.trace.codecs import scan_trace
-from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
+from chakrakit.trace.communication import (
+    UNKNOWN,
+    CallsReader,
+    Groups,
+    group_names,
+    groups_in,
+    own_rank,
+)
 from chakrakit.trace.files import Source
 from chakrakit.trace.model import (
     COMMUNICATION,
@@ -23,7 +30,14 @@ from chakrakit.trace.model import (
     node_type_name,
 )
 from chakrakit.trace.sets import Run, TraceSet, subject_of
-from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, rank_files, read
+from chakrakit.trace.storage import (
+    groups_beside_file,
+    is_stream,
+    named_rank,
+    place_of,
+    rank_files,
+    read,
+)
 
 
 class EdgeCounts(Result, msgspec.Struct):
@@ -152,9 +166,9 @@ def _entries(piece: Trace, column: str) -> int:
 
 def describe(path: Source) -> Info:
     """Counts what is behind a path. A stream is read once; nothing is kept."""
-    files = rank_files(path)
     if is_stream(path) or place_of(path).is_file():
-        return _describe_file(*next(iter(files.items())))
+        return _describe_file(path)
+    files = rank_files(path)
     traces = read(path)
     bodies = [scan_trace(file) for file in files.values()]
     return _described(traces, bodies)
@@ -178,14 +192,17 @@ def _described(traces: TraceSet, bodies: Iterable[Iterable[Trace]]) -> Info:
     return info
 
 
-def _describe_file(rank: int, source: Source) -> Info:
-    counts, groups = _Counts(), Groups()
+def _describe_file(source: Source) -> Info:
+    counts, groups, calls, rank = _Counts(), Groups(), CallsReader(), None
     if not is_stream(source):
-        groups = groups_beside_file(Path(source))  # type: ignore[arg-type]
+        file = Path(source)  # type: ignore[arg-type]
+        groups, rank = groups_beside_file(file), named_rank(file)
     for piece in scan_trace(source):
         counts.add(piece, 1)
         groups = groups.merged(groups_in(piece))
-    return _filled(counts, groups, (rank,))
+        if rank is None:
+            calls.add(piece)
+    return _filled(counts, groups, (own_rank(calls.finish(), groups) if rank is None else rank,))
 
 
 def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:

@@ -13,16 +13,15 @@ from chakrakit.trace.storage.cards import fields_from, overlaid, read_card_file
 from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
 from chakrakit.trace.storage.places import (
-    RANKED,
     groups_beside_file,
     is_stream,
+    named_rank,
     place_of,
     rank_files,
 )
 from chakrakit.trace.storage.store import check_output, convert, read, write, write_with_requests
 
 __all__ = [
-    "RANKED",
     "BundleReport",
     "Feeder",
     "check_bundle",
@@ -34,6 +33,7 @@ __all__ = [
     "fresh_directory",
     "groups_beside_file",
     "is_stream",
+    "named_rank",
     "overlaid",
     "place_of",
     "rank_files",

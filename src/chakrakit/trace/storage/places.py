@@ -106,10 +106,10 @@ def place_of(path: Source) -> Place:
     return open_bundle(place) if is_bundle(place) else place
 
 
-def rank_of(file: Place) -> int:
-    """The N of `prefix.N.et`; 0 for another name."""
+def named_rank(file: Place) -> int | None:
+    """The N of `prefix.N.et`; None for another name."""
     match = RANKED.fullmatch(file.name)
-    return int(match["rank"]) if match else 0
+    return int(match["rank"]) if match else None
 
 
 def prefix_of(file: Place) -> str:
@@ -126,7 +126,7 @@ def rank_files(path: Source) -> dict[int, Source]:
     if place.is_dir():
         return dict(body_files(place))
     if place.exists():
-        return {rank_of(place): place}
+        return {named_rank(place) or 0: place}
     files = ranked_files(Path(path).parent, place.name)  # type: ignore[arg-type]
     if not files:
         raise ChakraError(

@@ -23,7 +23,7 @@ from chakrakit.trace.codecs import (
     scan_trace,
     write_trace,
 )
-from chakrakit.trace.communication import Binding, Body, Groups, groups_in
+from chakrakit.trace.communication import Binding, Body, Groups, groups_in, own_rank, read_calls
 from chakrakit.trace.files import BundlePath, Source, remove_empty
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import CAPTURED, CAPTURED_VERSION, Card, Run, TraceSet
@@ -39,11 +39,11 @@ from chakrakit.trace.storage.places import (
     groups_beside,
     groups_beside_file,
     is_stream,
+    named_rank,
     place_of,
     placed_together,
     prefix_of,
     rank_files,
-    rank_of,
     ranked_files,
 )
 
@@ -73,21 +73,25 @@ def read(path: Source) -> TraceSet | Run:
 
     """
     if is_stream(path):
-        return _single(read_trace(path), 0, Groups())
+        return _single(read_trace(path), None, Groups())
     place = place_of(path)
     if place.is_dir():
         return read_directory(place, body_files(place), _from_files)
     if isinstance(place, BundlePath):
-        return _single(read_trace(place), rank_of(place), Groups())
+        return _single(read_trace(place), named_rank(place), Groups())
     if place.exists():
-        return _single(read_trace(place), rank_of(place), groups_beside_file(place))
+        return _single(read_trace(place), named_rank(place), groups_beside_file(place))
     files: dict[int, Any] = rank_files(path)
     return _from_files(files, groups_beside(place.parent, place.name))
 
 
-def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
+def _single(trace: Trace, rank: int | None, groups: Groups) -> TraceSet | Run:
+    """A set of one trace; where nothing names its rank, what it communicates does."""
     kind = Run if trace.is_timed else TraceSet
-    return kind([trace], {rank: Binding(0)}, groups.merged(groups_in(trace)), _card_of(trace))
+    all_groups = groups.merged(groups_in(trace))
+    if rank is None:
+        rank = own_rank(read_calls(trace), all_groups)
+    return kind([trace], {rank: Binding(0)}, all_groups, _card_of(trace))
 
 
 def _from_files(
@@ -156,7 +160,7 @@ def write(
     """
     target, step = os.fspath(path), progress or (lambda _rank: None)
     if isinstance(traces, Trace):
-        traces = TraceSet([traces])
+        traces = TraceSet([traces], {own_rank(read_calls(traces), Groups()): Binding(0)})
     if _PLACEHOLDER.search(target):
         return _write_ranks(traces, target, step)
     if target.endswith(".chakra"):

@@ -16,11 +16,11 @@ from chakrakit.arrays import I64, U64
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.codecs import et, scan_trace
-from chakrakit.trace.communication import Binding, Body, Groups, groups_in
+from chakrakit.trace.communication import Binding, Body, Groups, groups_in, own_rank
 from chakrakit.trace.files import STDIO, Source
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import Run, TraceSet, recorded_step_of
-from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
+from chakrakit.trace.storage import groups_beside_file, named_rank, place_of, rank_files, read
 from chakrakit.trace.validation.communication import (
     BodyCommunication,
     CommunicationReader,
@@ -128,6 +128,7 @@ class BodiesToCheck:
     bindings: Mapping[int, Binding]
     groups: Groups = field(default_factory=Groups)
     ranks_known: bool = True
+    """False for a trace that nothing names the rank of: what it communicates says it."""
     traces: TraceSet | None = None
     """The set they are of, where there is one: what its card and its times say."""
 
@@ -155,19 +156,21 @@ def check(
     job: BodiesToCheck, findings: Findings, progress: Progress, workers: Workers | None = None
 ) -> Checked:
     """Checks every body, then the ranks against each other."""
-    bodies = []
-    for body in _bodies(job, findings.keep, progress, workers):
-        findings.merge(body.findings)
-        bodies.append(body)
+    bodies = list(_bodies(job, findings.keep, progress, workers))
     groups = job.groups
     for body in bodies:
         groups = groups.merged(body.groups)
+    bindings = job.bindings
+    if not job.ranks_known:
+        bindings = {own_rank(bodies[0].communication.calls, groups): Binding(0)}
+    for body in bodies:
+        findings.merge(body.findings if job.ranks_known else body.findings.of_rank(*bindings))
     if all(
         body.complete for body in bodies
     ):  # what was cut off would look like missing collectives
         communication = [b.communication for b in bodies]
         across = Findings(findings.keep)
-        check_ranks(RanksToCheck(communication, job.bindings, groups, job.ranks_known), across)
+        check_ranks(RanksToCheck(communication, bindings, groups, not job.ranks_known), across)
         findings.merge(across.softened("ranks-disagree") if job.disagrees else across)
         if isinstance(job.traces, Run):
             check_times(job.traces, [b.findings.nodes for b in bodies], findings)
@@ -297,7 +300,7 @@ def _bodies_behind(path: Source, findings: Findings) -> BodiesToCheck:
     plain = {rank: Binding(i) for i, rank in enumerate(files)}
     place = place_of(path)
     if isinstance(place, Path) and place.is_file():
-        names_rank = RANKED.match(place.name) is not None
+        names_rank = named_rank(place) is not None
         return BodiesToCheck(bodies, plain, _groups_beside(place, findings), names_rank)
     try:
         traces = read(path)

@@ -101,14 +101,14 @@ CODES: tuple[Code, ...] = (
         (
             "negative-duration",
             "error",
-            "duration_ns is negative",
+            "duration_ns or own_ns is negative",
             "No schedule can place it",
             "Correct the duration",
         ),
         (
             "time-range",
             "error",
-            "A start or duration is beyond 292 years",
+            "A node begins or ends beyond 73 years: no clock shows that, and no reader takes it",
             "It is most likely a negative number written as an unsigned one",
             "Correct the time",
         ),

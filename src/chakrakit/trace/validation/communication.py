@@ -113,12 +113,13 @@ class GroupCalls:
 
 @dataclass
 class RanksToCheck:
-    """What the rules across ranks compare. `ranks_known` is false for a lone file without a rank."""
+    """What the rules across ranks compare."""
 
     bodies: list[BodyCommunication]
     bindings: Mapping[int, Binding]
     groups: Groups
-    ranks_known: bool = True
+    alone: bool = False
+    """A trace that is not of a set: that the ranks it communicates with are not here says nothing."""
     size: int = field(init=False)
 
     def __post_init__(self) -> None:

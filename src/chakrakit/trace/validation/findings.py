@@ -156,6 +156,15 @@ class Findings:
             self._findings[key] += findings[: self.room(*key)]
         self._counts.update(other._counts)
 
+    def of_rank(self, rank: int) -> Findings:
+        """The same findings of a body whose rank was not known when it was read."""
+        out = Findings(self.keep)
+        out.nodes, out._spans = self.nodes, self._spans
+        for (code, _), found in self._findings.items():
+            out._findings[code, rank] = [msgspec.structs.replace(f, rank=rank) for f in found]
+        out._counts.update({(code, rank): count for (code, _), count in self._counts.items()})
+        return out
+
     def softened(self, code: str) -> Findings:
         """The same with every error as a finding of this code, which is a warning and says what it was."""
         out = Findings(self.keep)

@@ -23,6 +23,7 @@ from chakrakit.trace.model import (
     columns,
     wire,
 )
+from chakrakit.trace.timing import CLOCK_NS
 from chakrakit.trace.validation.findings import Findings
 
 # Attributes that a trace keeps as bytes: which they are, and why they are not in a column.
@@ -108,9 +109,16 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 _T = NodeType
 _MEMORY = (_T.MEM_LOAD_NODE, _T.MEM_STORE_NODE)
 _MESSAGE = (_T.COMM_SEND_NODE, _T.COMM_RECV_NODE)
-_SIZES = ("comm_size", "num_ops", "tensor_size", "out_size", "y_tensor_size")
-_MAX_MICROS = 2**63 // 1000
-"""From here on nanoseconds do not fit 64 bits: 292 years."""
+_SIZES = (
+    "comm_size",
+    "num_ops",
+    "tensor_size",
+    "out_size",
+    "y_tensor_size",
+    "side_ops",
+    "mem_alloc",
+    "mem_free",
+)
 
 
 @dataclass(frozen=True)
@@ -181,18 +189,32 @@ def names(piece: CheckedPiece) -> Iterator[Hit]:
 
 
 def times(piece: CheckedPiece) -> Iterator[Hit]:
-    """Finds negative durations and times beyond 292 years."""
-    exact = piece.values("duration_ns")
-    negative = np.flatnonzero(exact < 0)
-    yield Hit("negative-duration", negative, lambda row: f"duration_ns is {exact[row]}")
-    for name in ("start_time_micros", "duration_micros"):
-        yield _too_late(piece, name)
+    """Finds negative durations and times that no clock shows."""
+    yield _negative(piece, "duration_ns", "negative-duration")
+    yield _negative(piece, "own_ns", "negative-duration")
+    trace = piece.trace
+    start, end = trace.start_ns, np.maximum(trace.end_ns, trace.own_ns)
+    off_clock = np.flatnonzero((np.maximum(start, end) > CLOCK_NS) | (start < -CLOCK_NS))
+    yield Hit("time-range", off_clock, lambda row: _time_text(piece, row))
 
 
-def _too_late(piece: CheckedPiece, name: str) -> Hit:
-    micros = piece.values(name)
-    rows = np.flatnonzero(micros >= np.uint64(_MAX_MICROS))
-    return Hit("time-range", rows, lambda row: f"{name} is {micros[row]}")
+_TIMES = (
+    ("start_time_ns", 1),
+    ("duration_ns", 1),
+    ("own_ns", 1),
+    ("start_time_micros", 1000),
+    ("duration_micros", 1000),
+)
+"""Names of times, and how many ns their units have."""
+
+
+def _time_text(piece: CheckedPiece, row: int) -> str:
+    """The time of a row that is too far off, as the trace writes it."""
+    for name, unit in _TIMES:
+        number = int(piece.values(name)[row])
+        if abs(number) * unit > CLOCK_NS:
+            return f"{name} is {number}"
+    return f"it ends at {int(piece.trace.end_ns[row])} ns"
 
 
 def sizes(piece: CheckedPiece) -> Iterator[Hit]:

@@ -27,16 +27,13 @@ def check_ranks(world: RanksToCheck, findings: Findings) -> None:
     """Applies all rules of this file."""
     used = _groups_in_use(world)
     _check_definitions(world, used, findings)
-    if not world.ranks_known:
-        _check_messages_to_oneself(world, findings)
-        return
     missing = {r for g in used for r in world.members(g) or ()}
     for group, ranks in used.items():
         _check_group(world, group, ranks, findings)
     missing |= _check_messages(world, findings)
     missing |= {r for ranks in world.groups.values() for r in ranks}
     missing -= set(world.bindings)
-    if missing:
+    if missing and not world.alone:
         text = f"{len(missing):,} ranks are not here: {listed(sorted(missing))}; what they do with the others is not checked"  # noqa: E501
         findings.add("ranks-not-recorded", None, text, count=len(missing))
 
@@ -70,7 +67,7 @@ def _check_definitions(
     for group in used:
         members = world.members(group)
         outside = {r: n for r, n in used[group].items() if r not in set(members or ())}
-        if outside and members is not None and world.ranks_known:
+        if outside and members is not None:
             text = f"which has the ranks {listed(sorted(members))}" if members else "which is empty"
             _report_group(world, "not-a-member", group, outside, text, findings)
 
@@ -310,17 +307,6 @@ def _check_messages(world: RanksToCheck, findings: Findings) -> set[int]:
         if src in world.bindings and dst in world.bindings:
             _check_channel(world, src, dst, pair, tags[src, dst], findings)
     return peers
-
-
-def _check_messages_to_oneself(world: RanksToCheck, findings: Findings) -> None:
-    """In a lone file: whichever rank's it is, both ends of such a message are in it."""
-    own = {recorded for recorded, *_ in world.body(0).own_ends}
-    ends: dict[int, dict[bool, tuple[int, Channel]]] = defaultdict(dict)
-    for channel in world.calls(0).channels:
-        if own == {channel.peer}:
-            ends[channel.tag][channel.is_send] = 0, channel
-    for pair in ends.values():
-        _check_channel(world, 0, 0, pair, list(ends), findings)
 
 
 def _check_own_ends(

@@ -109,7 +109,8 @@ def identify_head(path: Path, head: bytes) -> SourceFile | None:
     start = head.lstrip()[:1]
     if start not in (b"{", b"["):
         return None
-    if re.search(rb'"nodes"\s*:\s*\[', head) and b'"schema"' in head:
+    # As a key: a Chakra trace in JSON has nodes too, and of a linked one the header's attribute `schema`.
+    if re.search(rb'"nodes"\s*:\s*\[', head) and re.search(rb'"schema"\s*:', head):
         return SourceFile(path, _OBSERVER, _number(rb'"pid"\s*:\s*(\d+)', head), -1, True)
     if re.search(rb'"(traceEvents|schemaVersion|deviceProperties|displayTimeUnit)"|"ph"\s*:', head):
         pid = _number(rb'"cat"\s*:\s*"(?:cpu_op|user_annotation)"[^{}]*?"pid"\s*:\s*(\d+)', head)
