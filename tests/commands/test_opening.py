@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.commands import opening
 from chakrakit.commands.opening import digest_of, opened
 from support.commands import chakra, data, succeeded
@@ -182,3 +183,14 @@ def test_removing_the_oldest_makes_no_other_run_newer(tmp_path):
         os.utime(run, (number, number))
     opening._remove_oldest(folder)
     assert [(folder / f"r{n}").stat().st_mtime for n in (0, 7, 31)] == [0, 7, 31]
+
+
+def test_a_linked_trace_in_json_is_a_trace_and_no_recording(tmp_path):
+    """Its header has the attribute `schema` of the recording, and a reader may have laid it out anew."""
+    builder = ck.TraceBuilder(ck.Metadata.of("1.0.0", schema="1.1.1-chakra.0.0.4"))
+    builder.comp("aten::mm", duration_ns=10)
+    ck.write(builder.build(), tmp_path / "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    (tmp_path / "indented.json").write_text(json.dumps(document, indent=1))
+    for name in ("t.json", "indented.json"):
+        assert ck.info(str(tmp_path / name)).attributes == {"duration_ns": 1, "is_cpu_op": 1}

@@ -223,3 +223,11 @@ def test_work_of_the_same_flops_says_what_differs_and_one_step_tells_no_noise() 
     assert "× the bytes in memory" in found.causes[0].what
     assert "noise not known" in found.answers()[0].title
     assert any("0.50 × the FLOPs a rank" in c.what for c in compare(plain, run(tp=2)).causes)
+
+
+def test_types_that_the_schema_does_not_have_keep_their_nodes_apart() -> None:
+    run = run_with(np.array([1000, 2000], np.int64))
+    odd = run.trace(0).with_columns({"type": np.array([2**31 - 1, -1], np.int32)})
+    times = {0: run.times_of(0)}
+    same = ck.compare(*(run_of(TraceSet([odd]), times, {}) for _ in "ab"))
+    assert {c.change for c in same.operators} == {"same"}

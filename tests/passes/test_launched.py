@@ -131,3 +131,16 @@ def test_an_anonymized_program_is_launched_as_before():
     default = Launched()
     host_us = default.launch_us + default.copy_us + default.optimizer_us + 7 * default.parameter_us
     assert before == after == pytest.approx(host_us * 1e3 + 1000, abs=20)
+
+
+def test_kernels_that_stand_before_what_they_wait_for_are_launched_after_it():
+    """Launches follow the program, not the file: the result has no circle, and takes what the other takes."""
+    t = TraceBuilder()
+    for number in range(3):
+        t.comp(f"kernel {number}", duration_ns=1000)
+    backwards = t.build().with_edges(ck.Edges.of([2, 1], [1, 0], 0))
+    traces = TraceSet([backwards], {0: Binding(0)}, card=Card(tool="chakra capture")) | Launched()
+    assert ck.validate(traces).ok
+    in_order = program(1, 1, 1) | Launched()
+    times = [ck.simulate(each, "dgx-h200").makespan_ns for each in (traces, in_order)]
+    assert times[0] == times[1]

@@ -116,3 +116,11 @@ def test_what_a_step_waits_for_is_part_of_it(machine):
     assert spans["save"][0] == pytest.approx(first, rel=0.01)
     assert spans["save"][1] >= second + 20
     assert sum(spans["beside"]) < first + second + 20
+
+
+@pytest.mark.parametrize("last", [2**63, 2**64 - 1])
+def test_nodes_are_added_to_a_trace_that_has_the_largest_id(last):
+    trace = ck.Trace.from_columns({"id": [0, last], "name": ["a", "b"], "type": [4, 4]})
+    after = ck.TraceSet([trace]) | Storage(load=8, save=8)
+    assert ck.validate(after).ok
+    assert len(set(after.trace(0).ids.tolist())) == 4

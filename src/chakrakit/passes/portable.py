@@ -38,6 +38,24 @@ _NEW = "\0all"
 """Name of the group of all ranks while the traces define none; no group of a file has a NUL in its name."""
 
 
+def _check_recorded(run: Run) -> None:
+    """Refuses groups that nothing defines and messages with ranks that are not here: no reader has them."""
+    everyone = tuple(run.ranks)
+    for rank, binding in run.bindings.items():
+        peers = {binding.peers.get(p, p) for p in run.calls_at(binding.body).peers.tolist()}
+        if absent := sorted(peers - set(everyone)):
+            raise TraceError(
+                f"rank {rank} exchanges messages with rank {absent[0]}, which was not recorded; "
+                "record all ranks"
+            )
+    for group in run.communication.groups:
+        if run.groups.ranks_of(group.name, everyone) is None:
+            raise TraceError(
+                f"the traces use group {group.name!r}, and nothing says which ranks it has; "
+                "put groups.json beside them"
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class NumberedGroups:
     """New names of groups: positive numbers stay, every other name is replaced by a free number."""
@@ -189,6 +207,7 @@ class Portable(Pass):
         run = _timed(traces)
         begin, finish = run.span_ns
         groups = NumberedGroups.of(run)
+        _check_recorded(run)
         bodies: list[Trace] = []
         numbers: dict[object, int] = {}
         bindings: dict[int, Binding] = {}

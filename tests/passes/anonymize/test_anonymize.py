@@ -396,3 +396,12 @@ def test_simulated_runs_keep_their_times_and_lose_their_counters(tmp_path):
     again = chakrakit.read(tmp_path / "out")
     assert again.makespan_ns == run.makespan_ns
     assert not again.counters
+
+
+def test_tensors_and_windows_get_other_names():
+    trace = chakrakit.Trace.from_columns(
+        {"name": ["load"], "type": [2], "tensor": ["layers.0.weight"], "window": ["our window"]}
+    )
+    (node,) = (chakrakit.TraceSet([trace]) | Anonymize(key="k")).trace(0).nodes.to_pylist()
+    assert node["tensor"] not in (None, "layers.0.weight")
+    assert node["window"] not in (None, "our window")

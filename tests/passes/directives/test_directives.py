@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,32 @@ def test_the_report_says_how_many_ranks_there_are_and_what_one_reduces():
     reduced = generated(dp=4).trace(0)
     sizes = reduced.column("comm_size", 0)[reduced.column("comm_type", -1) >= 0]
     assert report.notes == {"ranks": 4, "reduced_bytes": int(sizes.sum())}
+
+
+@pytest.mark.parametrize("directive", ["split", "order", "replicate", "place{stages=[4]}"])
+@pytest.mark.parametrize("lost", ["stream", "phase", "tensor_size", "dtype", "inputs_shapes"])
+def test_a_trace_that_is_not_a_global_one_is_refused_or_changed_to_a_valid_one(
+    directive: str, lost: str
+) -> None:
+    """Directives read what the generator writes of every node; where it is not there, the error says so."""
+    trace = generated(data="zero1").trace(0)
+    values = [None] * len(trace) if lost != "inputs_shapes" else ["[[3]]"] * len(trace)
+    odd = TraceSet([trace.with_columns({lost: values})])
+    with contextlib.suppress(ConfigError):
+        assert ck.validate(ck.transform(odd, [directive]).traces).ok
+
+
+@pytest.mark.parametrize("directive", ["split", "order", "order{tasks=[[B0, F0]]}"])
+def test_a_directive_writes_no_circle(directive: str) -> None:
+    """In the file, or in the order that is asked for, a node stands before one that it waits for."""
+    trace = generated(data="zero1", step={"global_batch": 1}).trace(0)
+    backwards = TraceSet([trace.select(range(len(trace))[::-1]).with_edges(_reversed(trace))])
+    for traces in (backwards, TraceSet([trace])):
+        with contextlib.suppress(ConfigError):
+            assert ck.validate(ck.transform(traces, [directive]).traces).ok
+
+
+def _reversed(trace: Trace) -> ck.Edges:
+    """The edges of a trace whose rows were put in the opposite order."""
+    e, last = trace.edges, len(trace) - 1
+    return ck.Edges.of(last - e.src, last - e.dst, e.kind, e.form, e.lag)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from chakrakit import Binding, Groups, TraceBuilder, TraceSet
-from chakrakit.passes.portable import NumberedGroups
+from chakrakit import Binding, CollectiveType, Groups, Run, TraceBuilder, TraceSet
+from chakrakit.errors import TraceError
+from chakrakit.passes.portable import NumberedGroups, Portable
 
 
 def numbered(groups, ranks=2):
@@ -41,3 +43,16 @@ def test_collectives_without_a_group_are_of_all_ranks():
 def test_a_binding_speaks_of_the_new_names():
     binding = numbered({"tp": [0]}).binding(Binding(3, {"role": "tp"}, {1: 2}, 5.0), 0)
     assert (binding.body, binding.groups, binding.scale) == (0, {"role": "1"}, 1.0)
+
+
+def test_what_no_reader_of_plain_traces_could_run_is_refused():
+    """A group that nothing defines, and a message with a rank that is not here."""
+    undefined, absent = TraceBuilder(), TraceBuilder()
+    undefined.collective("sum", CollectiveType.ALL_REDUCE, 8, pg_name="5")
+    absent.send("away", 0, 1, 8)
+    for builder, problem in ((undefined, "nothing says which ranks"), (absent, "was not recorded")):
+        builder.comp("work", duration_ns=10)
+        trace = builder.build()
+        run = Run([trace.with_columns({"start_time_micros": range(len(trace))})], {0: Binding(0)})
+        with pytest.raises(TraceError, match=problem):
+            Portable().apply(run)

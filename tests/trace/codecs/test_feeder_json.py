@@ -103,3 +103,9 @@ def test_other_keys_become_attributes() -> None:
 def test_a_wrong_graph_is_an_error_that_names_the_key(graph: str, problem: str) -> None:
     with pytest.raises(FormatError, match=problem):
         read_trace(io.BytesIO(b'{"workload_graph": ' + graph.encode() + b"}"))
+
+
+def test_a_key_without_a_name_is_refused_since_no_other_format_can_hold_it() -> None:
+    graph = b'{"workload_graph": [{"Id": 0, "": 1}]}'
+    with pytest.raises(FormatError, match="an attribute has no name"):
+        read_trace(io.BytesIO(graph))

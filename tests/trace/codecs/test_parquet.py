@@ -21,6 +21,7 @@ from chakrakit import (
     Metadata,
     Trace,
     TraceBuilder,
+    convert,
     open_writer,
     read,
     scan_trace,
@@ -305,3 +306,15 @@ def test_text_that_is_not_utf8_is_refused_since_no_other_format_can_hold_it(
     pq.write_table(pa.table({"id": [1], "name": ["n"], column: texts}), tmp_path / "t.parquet")
     with pytest.raises(FormatError, match=f"column '{column}' has text that is not UTF-8"):
         read(tmp_path / "t.parquet")
+
+
+def test_a_table_from_elsewhere_is_the_same_trace_however_it_is_cut(tmp_path: Path) -> None:
+    """Only one of its row groups says a shape."""
+    table = pa.table({"id": [0, 1], "name": ["a", "b"], "inputs_shapes": ["[[2,2]]", None]})
+    encoded = []
+    for rows in (1, 2):
+        pq.write_table(table, tmp_path / "t.parquet", row_group_size=rows)
+        write(read_trace(tmp_path / "t.parquet"), tmp_path / "whole.et")
+        convert(tmp_path / "t.parquet", tmp_path / "pieces.et")
+        encoded += [(tmp_path / name).read_bytes() for name in ("whole.et", "pieces.et")]
+    assert len(set(encoded)) == 1

@@ -42,3 +42,17 @@ def test_a_trace_without_counts_has_no_account():
 def test_negative_bytes_are_refused_with_the_node():
     with pytest.raises(TraceError, match="mem_alloc and mem_free are bytes, 0 or more"):
         account(trace({"mem_alloc": -1}))
+
+
+def test_what_is_released_and_was_never_taken_was_there_before():
+    """A window of a program has such nodes; memory below nothing is in no result."""
+    found = account(trace({"mem_alloc": 10}, {"mem_free": 100}, {"mem_alloc": 5}))
+    assert found.before_bytes == 90
+    assert found.held.tolist() == [90, 100, 0, 5]
+    assert found.peak_bytes == 100
+    assert [h.operator for h in found.holders()] == ["(before the window)", "(held by nodes)"]
+
+
+def test_bytes_beyond_every_memory_are_refused():
+    with pytest.raises(TraceError, match="more bytes than any memory has"):
+        account(trace({"mem_alloc": 2**62}, {"mem_alloc": 2**62}))

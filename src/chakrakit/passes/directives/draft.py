@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, Trace
+from chakrakit.errors import ConfigError
+from chakrakit.operators import find_type
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
 COMPUTE, GATHER, REDUCE, MESSAGES = 0, 4, 5, 6
 """Streams as generated traces number them; those of messages are not kept in order."""
 _NOT_COLUMNS = ("id", "ctrl_deps", "data_deps", "start_time_micros", "duration_micros")
 """Numbers and edges are written anew, and what was changed has no times yet."""
+
+
+_GLOBAL = (
+    "directives change a global trace whose nodes stand in order, as `chakra generate` makes it"
+)
+_MOST_BATCHES = 1 << 31
 
 
 class DraftRow(dict[str, Any]):
@@ -37,6 +45,7 @@ class Draft:
         table = trace.nodes
         self.types = {f.name: f.type for f in table.schema if f.name not in _NOT_COLUMNS}
         self.rows = [DraftRow(r) for r in table.select(list(self.types)).to_pylist()]
+        _check_rows(self.rows)
         self.metadata: Metadata = trace.metadata
         e = trace.edges
         columns = (e.src, e.dst, e.kind, e.form, e.lag)
@@ -94,7 +103,42 @@ class Draft:
         kinds, forms = (np.array([e[k] for e in inside], np.int8) for k in (2, 3))
         lags = np.array([e[4] for e in inside], np.int64)
         edges = Edges.of(pairs[:, 0], pairs[:, 1], kinds, forms, lags)
-        return Trace.from_columns(data, edges, self.metadata)
+        trace = Trace.from_columns(data, edges, self.metadata)
+        if cycle := trace.graph.find_cycle():
+            name = self.rows[cycle[0]].get("name")
+            raise ConfigError(f"in this order node {name!r} would wait for itself; {_GLOBAL}")
+        return trace
+
+
+def _check_rows(rows: list[DraftRow]) -> None:
+    """Refuses rows without what directives read of every row."""
+    if not rows:
+        raise ConfigError(f"the trace has no nodes; {_GLOBAL}")
+    for row in rows:
+        if lacking := _lacking(row):
+            raise ConfigError(f"node {row['name']!r} has no {lacking}; {_GLOBAL}")
+
+
+def _lacking(row: DraftRow) -> str:
+    """What a row lacks; "" for nothing."""
+    if row.get("stream") is None:
+        return "stream"
+    if row.get("micro_batch") is None:
+        return ""
+    if not 0 <= row["micro_batch"] < _MOST_BATCHES:
+        return "usable micro_batch"
+    if row.get("phase") is None:
+        return "phase"
+    if row["type"] == NodeType.COMP_NODE and row.get("tensor_size") is None:
+        return "tensor_size"
+    is_product = row.get("op_type") == "matmul" and row.get("inputs_shapes")
+    if is_product and not (_is_product(shapes_of(row)) and find_type(row.get("dtype") or "")):
+        return "two shapes of matrices and known dtype"
+    return ""
+
+
+def _is_product(shapes: list[list[int]]) -> bool:
+    return len(shapes) > 1 and all(len(shape) > 1 for shape in shapes[:2])
 
 
 def is_backward(row: DraftRow) -> bool:
@@ -102,7 +146,7 @@ def is_backward(row: DraftRow) -> bool:
     return bool(row["phase"] != "forward")
 
 
-_SHAPE = re.compile(r"\[([0-9, ]+)\]")
+_SHAPE = re.compile(r"\[(\d{1,15}(?:, ?\d{1,15})*)\]")
 
 
 def shapes_of(row: DraftRow) -> list[list[int]]:

@@ -14,7 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.operators import element_bytes
 from chakrakit.passes.base import Pass
 from chakrakit.passes.directives.draft import MESSAGES, Draft, DraftRow, is_backward, shapes_of
-from chakrakit.passes.directives.weights import blocks_of, stretches
+from chakrakit.passes.directives.weights import HOW_TO, blocks_of, stretches
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import model_state, with_model_state
 from chakrakit.trace.model import NodeType, Trace
@@ -73,6 +73,11 @@ class Place(Pass):
             sum(b.total for n, b in enumerate(blocks) if of_block[n] == s)
             for s in range(len(bounds))
         ]
+        for row in draft.rows:
+            if row not in place:
+                raise ConfigError(
+                    f"node {row['name']!r} belongs to no layer and no update; {HOW_TO}"
+                )
         return [place[row] for row in draft.rows], elements
 
     def _stage(self, body: Trace, stage: int, stage_of: list[int], elements: int) -> Trace:

@@ -75,8 +75,9 @@ class SplitBatch(Pass):
         for column in ("num_ops", "mem_alloc", "mem_free"):
             if row.get(column) is not None:
                 changed[column] = row[column] // self.ways
-        fixed = _weight_bytes(row)
-        changed["tensor_size"] = fixed + (row["tensor_size"] - fixed) // self.ways
+        if row.get("tensor_size") is not None:
+            fixed = min(_weight_bytes(row), row["tensor_size"])
+            changed["tensor_size"] = fixed + (row["tensor_size"] - fixed) // self.ways
         if row.get("inputs_shapes"):
             changed["inputs_shapes"] = self._shapes(row)
         return [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from chakrakit.errors import ConfigError
 from chakrakit.passes.directives.draft import Draft, DraftRow, is_backward
 
+_COUNTS = re.compile(r"\d{1,15}(,\d{1,15})*")
 HOW_TO = "make it with `chakra generate --data zero1` and no other parallelism"
 
 
@@ -42,7 +44,7 @@ def blocks_of(draft: Draft) -> list[BlockWeights]:
         if row.get("op_type") != "optimizer":
             continue
         role, _, counts = (row.get("shards") or "").partition(" ")
-        if role != "dp" or not counts or " " in counts:
+        if role != "dp" or not _COUNTS.fullmatch(counts):
             raise ConfigError(
                 f"node {row['name']!r} does not list its weights for one group; {HOW_TO}"
             )
@@ -63,6 +65,10 @@ def stretches(draft: Draft, blocks: int) -> dict[tuple[int, bool, int], list[Dra
     """
     found: dict[tuple[int, bool, int], list[DraftRow]] = {}
     layers = sorted({r["layer"] for r in draft.rows if r.get("layer") is not None})
+    if len(layers) > blocks - 2:
+        raise ConfigError(
+            f"the trace has {len(layers)} layers, and its optimizer nodes list {blocks - 2}; {HOW_TO}"
+        )
     place = {layer: i + 1 for i, layer in enumerate(layers)}
     seen: set[tuple[int, bool]] = set()
     for row in draft.rows:

@@ -252,11 +252,14 @@ def _check_entries(entries: list[tuple[str | None, int]]) -> None:
 
 
 def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trace:
-    """A table as a trace. Nothing in it is trusted: columns are cast to their types, layouts checked."""
+    """A table as a trace. Nothing in it is trusted: columns are cast to their types, layouts checked.
+
+    All pieces of a file have the same fields of a node, so that they are the same nodes however it is cut.
+    """
     data = {
         c: columns.single(table.column(c))
         for c in table.column_names
-        if c in _ALWAYS or table.column(c).null_count < table.num_rows
+        if c in columns.FIELD_TYPES or table.column(c).null_count < table.num_rows
     }
     _check_numbers(data.get("name"))
     _check_texts(data)

@@ -242,6 +242,8 @@ def field(name: str, values: Any, rows: int) -> pa.Array:
 
 def attribute(name: str, values: Any, rows: int) -> pa.Array:
     """An attribute in the type that the vocabulary gives it, or else in its own."""
+    if attribute_name(name) == "":
+        raise TraceError("an attribute has no name; give it one")
     array = _array(name, values, rows)
     entry = by_name().get(attribute_name(name) or name)
     if entry is None:
