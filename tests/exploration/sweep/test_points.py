@@ -42,6 +42,12 @@ def test_a_degree_of_0_is_refused_by_name(study_file: Path) -> None:
         grid(read_study(study_file))
 
 
+def test_a_field_whose_name_is_a_number_is_refused_by_it(study_file: Path) -> None:
+    study_file.write_text(study_file.read_text().replace("[1, 2, 4]", "[{1e-300: 2}]"))
+    with pytest.raises(ConfigError, match="'1e-300' is not a field of a workload"):
+        grid(read_study(study_file))
+
+
 def test_a_value_may_set_several_fields(study_file: Path) -> None:
     axis = "shape: [{plan.tp: 2, plan.pp: 2}, {plan.tp: 4, model.layers: 4}]"
     study_file.write_text(study_file.read_text().replace("plan.tp: [1, 2, 4]", axis))

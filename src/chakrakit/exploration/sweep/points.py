@@ -180,7 +180,8 @@ def _combinations(study: SweepStudy) -> Iterator[tuple[dict[str, Any], list[Plac
         fields: dict[str, Any] = {}
         for name, i in zip(names, numbers, strict=True):
             value = study.text.axes[name][i]
-            fields |= value if isinstance(value, dict) else {name: value}
+            several = value if isinstance(value, dict) else {name: value}
+            fields |= {str(field): v for field, v in several.items()}
         yield fields, [("axes", n, i) for n, i in zip(names, numbers, strict=True)]
 
 
@@ -193,7 +194,7 @@ def _workload(
         return _served(study, fields, places)
     plain: dict[str, Any] = copy.deepcopy(study.text.workload)
     for name, value in fields.items():
-        _set(study, plain, str(name), value, places)
+        _set(study, plain, name, value, places)
     ranks = study.text.ranks
     if ranks is not None:
         plain["plan"] = {**plain.get("plan", {}), "dp": _left_for_dp(study, plain, fields, places)}
