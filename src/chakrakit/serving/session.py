@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chakrakit.configuration import is_program
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, PICO, Clocks, Device, clocks_of
@@ -539,8 +539,6 @@ def decoder_named(model: str | Model) -> Decoder:
     return resolved
 
 
-_PROGRAM = re.compile(r".+\.py:[A-Za-z_]\w*")
-"""A source by its file and class."""
 STREAM_CHANGES = ("rate_scale", "prompt_scale", "output_scale", "first", "spread")
 
 
@@ -555,7 +553,7 @@ def stream_asked_for(
     spread: float = 0.0,
 ) -> tuple[RequestStream, Source | None]:
     """The stream of a text, changed as was asked for; of a source, what it begins with, and the source."""
-    if isinstance(requests, str) and _PROGRAM.fullmatch(requests):
+    if isinstance(requests, str) and is_program(requests):
         requests = policy_from(requests, "--requests")
     if not isinstance(requests, (str, os.PathLike, RequestStream)):
         if not isinstance(requests, Source):

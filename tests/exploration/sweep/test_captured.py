@@ -72,3 +72,20 @@ def test_a_study_that_serves_cannot_name_a_policy_of_its_own(tmp_path: Path) -> 
     )
     with pytest.raises(ConfigError, match="no setting 'policy'"):
         sweep(read_study(study), tmp_path / "out")
+
+
+@pytest.mark.parametrize("axes", ["", "axes: {requests: ['evil.py:Evil']}\n"])
+def test_a_study_that_serves_cannot_name_a_source_of_its_own(tmp_path: Path, axes: str) -> None:
+    from chakrakit.exploration.sweep import read_study, sweep
+
+    touched = tmp_path / "touched"
+    (tmp_path / "evil.py").write_text(f"open({str(touched)!r}, 'w')\nclass Evil: pass\n")
+    requests = "poisson" if axes else "evil.py:Evil"
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        f"workload: {{serve: {{model: llama3.1-8b, requests: '{requests}'}}}}\n{axes}machines: [dgx-h100]\n"
+    )
+    said = rf"study\.yaml:{2 if axes else 1}: .*names the program 'evil\.py:Evil', and a study runs none"
+    with pytest.raises(ConfigError, match=said):
+        sweep(read_study(study), tmp_path / "out")
+    assert not touched.exists()

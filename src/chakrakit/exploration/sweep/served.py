@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.configuration import is_program
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import head_and_inside
@@ -113,6 +114,12 @@ def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path)
     for name in settings:
         if name not in names:
             raise ConfigError(f"serve: no setting {name!r}; {nearest(name, names)}")
+    requests = settings.get("requests")
+    if isinstance(requests, str) and is_program(requests):  # a study may come from anybody
+        raise ConfigError(
+            f"serve: 'requests' names the program {requests!r}, and a study runs none; name a file of "
+            "requests or a process, or give the program to `chakra serve --requests`"
+        )
     content = {}
     for name in ("requests", "layers"):
         path = _beside(settings.get(name), folder)
