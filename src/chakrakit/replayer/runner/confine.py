@@ -44,16 +44,16 @@ def _system() -> ctypes.CDLL | None:
 
 # --- environment ----------------------------------------------------------------------------------
 
-_KEPT_TEXT = """ PATH LD_ PYTHON LANG LC_ TZ MALLOC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA NVIDIA_ CUBLAS
-             CUDNN NCCL_ GLOO_ TORCH PYTORCH_ KINETO_ HIP_ HSA_ ROCR_ ROCM_ MIOPEN_ RCCL_ RANK
-             WORLD_SIZE LOCAL_ GROUP_ ROLE_ MASTER_ CHAKRA_ """
+_KEPT_TEXT = """ PATH= LD_ PYTHON LANG= LANGUAGE= LC_ TZ= MALLOC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA NVIDIA_
+    CUBLAS CUDNN NCCL_ GLOO_ TORCH PYTORCH_ KINETO_ HIP_ HSA_ ROCR_ ROCM_ MIOPEN_ RCCL_ RANK= WORLD_SIZE=
+    LOCAL_RANK= LOCAL_WORLD_SIZE= MASTER_ADDR= MASTER_PORT= CHAKRA_REPLAY_ """
 _KEPT = tuple(_KEPT_TEXT.split())
-"""How the names of variables begin that Python, PyTorch, its libraries and its launcher read."""
+"""How variables begin that Python, PyTorch, its libraries and its launcher read: not LANGCHAIN_API_KEY."""
 
 
 def bare_environment(variables: Mapping[str, str], home: str) -> dict[str, str]:
     """What a rank gets to see of the environment; its home and its temporary folder are its own."""
-    kept = {k: v for k, v in variables.items() if k.startswith(_KEPT)}
+    kept = {k: v for k, v in variables.items() if f"{k}=".startswith(_KEPT)}
     return {**kept, "HOME": home, "TMPDIR": home, "USER": "replay", "LOGNAME": "replay"}
 
 
@@ -81,6 +81,8 @@ _DEVICES = """
     /run/nvidia-persistenced /var/lib/nvidia
 """
 """What a GPU's driver and libraries read beside that; where, differs from machine to machine."""
+_NODES_TEXT = "nvidia* nvhost* nvmap nvgpu dxg kfd dri infiniband gdrdrv zero"
+"""Devices under /dev that they write to."""
 
 
 def confine_files(folder: Path, own: Iterable[Path], on_device: bool) -> bool:
@@ -96,7 +98,9 @@ def confine_files(folder: Path, own: Iterable[Path], on_device: bool) -> bool:
     readable = [*_SYSTEM.split(), *_libraries(), str(folder)]
     readable += _DEVICES.split() if on_device else []
     writable = ["/dev/null", *map(str, own)]
-    writable += ["/dev", "/proc/self"] if on_device else []  # CUDA names its threads
+    if on_device:
+        nodes = [str(node) for name in _NODES_TEXT.split() for node in Path("/dev").glob(name)]
+        writable += ["/proc/self", *nodes]  # CUDA names its threads
     for paths, rights in ((readable, _READ), (writable, _WRITE)):
         for path in paths:
             _allow(library, rules, path, rights & handled)
@@ -142,54 +146,42 @@ def _allow(library: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
 
 # --- calls of the kernel --------------------------------------------------------------------------
 
-_FORBIDDEN = {
-    # other processes
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
-    "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "tkill": (200, 130),
-    "execve": (59, 221), "execveat": (322, 281), "fork": (57, -1), "vfork": (58, -1),
-    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
-    "semop": (65, 193), "msgget": (68, 186), "msgctl": (71, 187), "mq_open": (240, 180),
-    "mq_unlink": (241, 181), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "process_madvise": (440, 440),
-    "process_mrelease": (448, 448), "migrate_pages": (256, 238), "move_pages": (279, 239),
-    # what Landlock lets anybody change of a file that is not theirs to open
-    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
-    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1),
-    "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
-    # ways around these walls
-    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "open_by_handle_at": (304, 265), "bpf": (321, 280), "userfaultfd": (323, 282),
-    "perf_event_open": (298, 241),
-    # the machine itself, where root replays
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
-    "unshare": (272, 97), "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429),
-    "fsopen": (430, 430), "fsmount": (432, 432), "mount_setattr": (442, 442), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294), "reboot": (169, 142), "sethostname": (170, 161),
-    "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "swapon": (167, 224), "swapoff": (168, 225),
-    "syslog": (103, 116), "acct": (163, 89), "quotactl": (179, 60), "add_key": (248, 217),
-    "request_key": (249, 218), "keyctl": (250, 219),
-}  # fmt: skip
-"""Name → number on x86-64 and on 64-bit ARM (-1: not there)."""
-_NETWORK = {
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242),
-}  # fmt: skip
-_CLONE, _CLONE3 = (56, 220), (435, 435)
-_OWN_ALONE = ((302, 261), (203, 122))  # prlimit64 and sched_setaffinity: 0 is whoever calls
-_SIGNALS = ((62, 129), (234, 131))  # kill and tgkill
+_FORBIDDEN_TEXT = """
+    ptrace 101 117  process_vm_readv 310 270  process_vm_writev 311 271  kcmp 312 272
+    rt_sigqueueinfo 129 138  rt_tgsigqueueinfo 297 240  tkill 200 130  execve 59 221  execveat 322 281
+    fork 57 -  vfork 58 -  ioprio_set 251 30  setpriority 141 140  sched_setparam 142 118
+    sched_setscheduler 144 119  sched_setattr 314 274  migrate_pages 256 238  shmget 29 194  shmat 30 196
+    shmctl 31 195  semget 64 190  semop 65 193  semctl 66 191  semtimedop 220 192  msgget 68 186
+    msgsnd 69 189  msgrcv 70 188  msgctl 71 187  mq_open 240 180  mq_unlink 241 181
+    chmod 90 -  fchmod 91 52  fchmodat 268 53  chown 92 -  fchown 93 55  lchown 94 -  fchownat 260 54
+    utime 132 -  utimes 235 -  futimesat 261 -  utimensat 280 88  setxattr 188 5  lsetxattr 189 6
+    fsetxattr 190 7  removexattr 197 14  lremovexattr 198 15  fremovexattr 199 16  inotify_init 253 -
+    inotify_init1 294 26  fanotify_init 300 262  open_by_handle_at 304 265
+    bpf 321 280  userfaultfd 323 282  perf_event_open 298 241  syslog 103 116  mount 165 40  umount2 166 39
+    pivot_root 155 41  chroot 161 51  unshare 272 97  setns 308 268  swapon 167 224  swapoff 168 225
+    init_module 175 105  finit_module 313 273  delete_module 176 106  kexec_load 246 104
+    kexec_file_load 320 294  reboot 169 142  sethostname 170 161  setdomainname 171 162
+    settimeofday 164 170  clock_settime 227 112  adjtimex 159 171  clock_adjtime 305 266  iopl 172 -
+    ioperm 173 -  acct 163 89  quotactl 179 60  add_key 248 217  request_key 249 218  keyctl 250 219
+"""
+"""Name, number on x86-64 and on 64-bit ARM (-: not there) of calls that reach other processes, change what
+Landlock does not rule over of files, or concern the machine itself, where root replays."""
+_NETWORK_TEXT = """
+    socket 41 198  connect 42 203  bind 49 200  listen 50 201  accept 43 202 accept4 288 242 socketpair 53 199
+"""
+_LATER = 424
+"""From here on numbers are the same everywhere, of calls since Linux 5.1 (io_uring, pidfd_open, clone3, …)
+without which all goes on as on older kernels; on x86-64 those of x32 come after them."""
+_CLONE, _PRLIMIT, _MOVE_PAGES = (56, 220), (302, 261), (279, 239)
+_FCNTL, _IOCTL, _SIGNALS = (72, 25), (16, 29), ((62, 129), (234, 131))  # these are kill and tgkill
+_COMMANDS = [(_FCNTL, 8), (_FCNTL, 15), *((_IOCTL, c) for c in (0x8901, 0x8902, 0x5412, 0x541C))]
+"""Commands that let the kernel send signals to others (F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP) or type
+for the user (TIOCSTI, TIOCLINUX)."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Processor → its column above, and how the kernel calls it (AUDIT_ARCH_… of linux/audit.h)."""
-_SECCOMP = (317, 277)
-_CLONE_THREAD = 0x00010000
-_OTHER_NUMBERS = 0x40000000  # x32: the same calls under other numbers
+_SECCOMP, _CLONE_THREAD = (317, 277), 0x00010000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # linux/bpf_common.h
-_PASS, _FAIL = 0x7FFF0000, 0x00050000
-_NOT_PERMITTED, _NOT_THERE = _FAIL | 1, _FAIL | 38
+_PASS, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 _ALL_THREADS, _NO_SLOWER = 1, 4
 """Flags: for the threads that are there too; without the processor's mitigations, which would change what
 is timed."""
@@ -210,24 +202,19 @@ def confine_calls(network: bool) -> bool:
 
 def _filter(column: int, machine: int, own: int, network: bool) -> list[bytes]:
     """The kernel's program that looks at every call: number at 0, machine at 4, arguments from 16 on."""
-    forbidden = _FORBIDDEN if network else {**_FORBIDDEN, **_NETWORK}
-    made = [
-        _code(_LOAD, 4),
-        _code(_EQUAL, machine, 1, 0),
-        _code(_RETURN, _NOT_PERMITTED),
-        _code(_LOAD, 0),
-    ]
-    made += [_code(_AT_LEAST, _OTHER_NUMBERS, 0, 1), _code(_RETURN, _NOT_PERMITTED)]
-    for numbers in forbidden.values():
-        if numbers[column] >= 0:
-            made += [_code(_EQUAL, numbers[column], 0, 1), _code(_RETURN, _NOT_PERMITTED)]
-    # Threads are made by clone3, which hides its flags in memory, or by clone, which does not.
-    made += [_code(_EQUAL, _CLONE3[column], 0, 1), _code(_RETURN, _NOT_THERE)]
+    made = [_code(_LOAD, 4), _code(_EQUAL, machine, 1, 0), _code(_RETURN, _NOT_PERMITTED)]
+    made += [_code(_LOAD, 0), _code(_AT_LEAST, _LATER, 0, 1), _code(_RETURN, _NOT_THERE)]
+    words = (_FORBIDDEN_TEXT if network else _FORBIDDEN_TEXT + _NETWORK_TEXT).split()
+    for number in (int(n) for n in words[1 + column :: 3] if n != "-"):
+        made += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _NOT_PERMITTED)]
+    for numbers, command in _COMMANDS:
+        made += [_code(_EQUAL, numbers[column], 0, 4), _code(_LOAD, 24)]
+        made += [_code(_EQUAL, command, 0, 1), _code(_RETURN, _NOT_PERMITTED), _code(_LOAD, 0)]
     made += _only(_CLONE[column], [_code(_ANY_BIT, _CLONE_THREAD, 1, 0)])
-    for number in _SIGNALS:
-        made += _only(number[column], [_code(_EQUAL, own, 1, 0)])
-    for number in _OWN_ALONE:
-        made += _only(number[column], [_code(_EQUAL, 0, 2, 0), _code(_EQUAL, own, 1, 0)])
+    for numbers in _SIGNALS:
+        made += _only(numbers[column], [_code(_EQUAL, own, 1, 0)])
+    for numbers in (_PRLIMIT, _MOVE_PAGES):
+        made += _only(numbers[column], [_code(_EQUAL, 0, 2, 0), _code(_EQUAL, own, 1, 0)])
     return [*made, _code(_RETURN, _PASS)]
 
 

@@ -286,7 +286,8 @@ class MemoryBudget:
     def ask(self, where: str, size: int) -> None:
         """Refuse more than there is, before it is taken."""
         kind = where.partition(":")[0]
-        check_memory(self._held.get(kind, 0) + size, self.limits.get(kind, 0), _named(kind))
+        named = "the GPU" if kind == "cuda" else "this machine"
+        check_memory(self._held.get(kind, 0) + size, self.limits.get(kind, 0), named)
 
     def put(self, slot: int, tensor: Any) -> None:
         """A slot holds this tensor now."""
@@ -317,7 +318,3 @@ def memory_budget(torch: Any, device: str, sharing: int) -> MemoryBudget:
         on_each = -(-sharing // torch.cuda.device_count())
         limits["cuda"] = int(torch.cuda.mem_get_info()[0] * _SHARE) // on_each
     return MemoryBudget(limits)
-
-
-def _named(kind: str) -> str:
-    return "the GPU" if kind == "cuda" else "this machine"

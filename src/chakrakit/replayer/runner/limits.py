@@ -57,6 +57,8 @@ class ReplayError(Exception):
 
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan file, checked."""
+    if not path.is_file():  # a pipe would be waited for
+        raise ReplayError(f"{path} is not a plan: no such file")
     try:
         most = min(_LARGEST, _MOST_TIMES * path.stat().st_size + _ROOM)
         with gzip.open(path) as stream:

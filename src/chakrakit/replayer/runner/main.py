@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from .confine import confine_files
-from .limits import ReplayError, read_plan
-from .supervise import STORE, local_ranks, shared_position, supervise, watch_parent
+from .limits import ReplayError, check_memory, host_memory, read_plan
+from .supervise import STORE, local_ranks, say, shared_position, supervise, watch_parent
 
 _HEAR_S = 0.5
 """Seconds in which the starter, which looks every 0.02 s, tells who died first."""
+_LEAST_BYTES = 64 << 20
+"""Memory of a rank that does nothing, of which most of PyTorch's is shared: rounded down from 100 MB."""
 _UNDER_TORCHRUN = ("RANK", "WORLD_SIZE")
 
 
@@ -47,14 +49,11 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _complain(text: str, settings: dict[str, Any]) -> None:
-    """In one go: all ranks write to the same place.
-
-    A lost connection is mostly another rank's death, of which the starter tells in a moment.
-    """
+    """A lost connection is mostly another rank's death, of which the starter tells in a moment."""
     if settings["worker"]:
         time.sleep(_HEAR_S)
     who = f"rank {os.environ['RANK']}: " if settings["worker"] else ""
-    os.write(2, f"{who}error: {text}\n".encode())
+    say(f"{who}error: {text}")
 
 
 def _arguments(folder: Path) -> dict[str, Any]:
@@ -88,6 +87,7 @@ def _ranks(folder: Path) -> int:
     count = len(list(folder.glob("plan_*.json.gz")))
     if not count:
         raise ReplayError(f"{folder} has no plan_N.json.gz")
+    check_memory(count * _LEAST_BYTES, host_memory(), "this machine")
     return count
 
 
@@ -100,6 +100,8 @@ def _one_rank(folder: Path, settings: dict[str, Any]) -> int:
     out: Path = settings["out"]
     settings["position"] = shared_position()
     own = [out, Path(os.environ["HOME"]), Path(os.environ.get(STORE, os.environ["HOME"])).parent]
+    if plan["backend"] == "nccl" and plan["world"] > 1:
+        own.append(Path("/dev/shm"))  # ranks of one machine hand over there
     walled = confine_files(folder, own, plan["device"] == "cuda")
     settings["walls"] = ["files"] if walled else []
     watch_parent()  # a thread, and threads begin behind the walls that are there

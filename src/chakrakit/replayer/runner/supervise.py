@@ -3,6 +3,8 @@
 Every rank has a pipe to the process that started it. A line in it says which rank failed; its end says that
 the starter is gone. In both cases the rank ends itself, whatever it is waiting for. Where a rank is in its
 plan it writes into memory that its starter sees too, so that the starter can say what ended it.
+
+What a rank says is not trusted either: it has no terminal, and its starter passes its lines on as plain text.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .confine import bare_environment
 from .limits import ReplayError, read_plan
@@ -30,10 +32,16 @@ PIPE, _POSITION = "CHAKRA_REPLAY_PIPE", "CHAKRA_REPLAY_POSITION"
 STORE = "CHAKRA_REPLAY_STORE"
 FOLLOWED = "; this rank ends with it"
 _TOLD, _ORPHANED = 3, 4
+_LONGEST_LINE, _MOST_SAID = 1 << 12, 1 << 20
+"""Bytes of what a rank says that are passed on, of a line and of all."""
 
 
 def supervise(folder: Path, ranks: list[dict[str, str]], settings: dict[str, Any]) -> int:
     """Run ranks, each with these variables, and wait for them; the first failure ends them all."""
+    if settings["out"].is_symlink():
+        raise ReplayError(
+            f"{settings['out']} is a link, and ranks write where it leads; give --out"
+        )
     settings["out"].mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="chakra-replay-") as scratch:
         workers = [_Worker(folder, rank, scratch, settings) for rank in ranks]
@@ -107,8 +115,9 @@ class _Worker:
         os.set_inheritable(reader, True)
         home = Path(scratch) / f"rank_{self.rank}"
         home.mkdir()
-        self._position = home / "position"
-        self._position.write_bytes(bytes(_WORDS * 4))
+        position = home / "position"
+        position.write_bytes(bytes(_WORDS * 4))
+        self._position = os.open(position, os.O_RDONLY)  # whatever the rank puts in its place
         command = [
             sys.executable,
             str(folder / "run.py"),
@@ -125,17 +134,28 @@ class _Worker:
             *(("--allow-generated-code",) if settings.get("generated") else ()),
         ]
         environment = bare_environment({**os.environ, **rank}, str(home))
-        environment |= {PIPE: str(reader), _POSITION: str(self._position)}
+        environment |= {PIPE: str(reader), _POSITION: str(position)}
         if "MASTER_ADDR" not in environment:  # no launcher: they meet in a file
             environment[STORE] = f"{scratch}/store"
         self.process = subprocess.Popen(
-            command, env=environment, pass_fds=[reader], stdin=subprocess.DEVNULL
+            command,
+            env=environment,
+            pass_fds=[reader],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a terminal takes commands from those in its session
         )
         os.close(reader)
+        self._said = threading.Thread(target=_pass_on, args=(self.process.stdout,), daemon=True)
+        self._said.start()
 
     def place(self) -> str:
         """Where in its plan it was when it ended: ` in step 3 (aten::mm)`."""
-        iteration, step = memoryview(self._position.read_bytes()).cast("i")
+        numbers = os.pread(self._position, _WORDS * 4, 0)
+        if len(numbers) < _WORDS * 4:
+            return ""
+        iteration, step = memoryview(numbers).cast("i")
         if iteration:
             return f" in iteration {iteration}"
         try:
@@ -154,9 +174,27 @@ class _Worker:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self._said.join()
         if self._pipe >= 0:
             os.close(self._pipe)
+            os.close(self._position)
             self._pipe = -1
+
+
+def _pass_on(stream: IO[bytes]) -> None:
+    """Say what a rank says, line by line; after a while only listen."""
+    left = _MOST_SAID
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        if left > 0:
+            say(line.decode(errors="replace").rstrip())
+        left -= len(line)
+
+
+def say(text: str) -> None:
+    """A line on standard error, in one go: all ranks write there. Nothing in it steers a terminal."""
+    plain = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    with contextlib.suppress(OSError):  # nobody listens any more
+        os.write(2, f"{plain}\n".encode())
 
 
 _WORDS = 2
