@@ -177,6 +177,20 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(served: Path) -> No
         Folder(served).path("away/other")
 
 
+@pytest.mark.parametrize("path", ["run", "run/w", "run/w.0.et"])
+def test_a_link_among_the_files_of_a_trace_is_not_followed_out_of_the_folder(
+    served: Path, tmp_path: Path, path: str
+) -> None:
+    from chakrakit.commands.mcp import Folder
+
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(served / "w.1.et", run)
+    (run / "w.0.et").symlink_to(served / "w.0.et")
+    with pytest.raises(ck.ConfigError, match=r"w\.0\.et is outside of the served folder"):
+        Folder(tmp_path).path(path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_that_is_told_to_end_ends_while_its_client_is_silent(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
-from chakrakit.errors import FormatError
+from chakrakit.errors import ChakraError, FormatError
 from chakrakit.replayer import result
 from chakrakit.replayer.result import (
     SUMMARY,
@@ -86,3 +88,41 @@ def test_spreads_are_medians_and_tenths(values, spread):
 def test_all_of_nothing_is_all_of_it():
     nothing = PlanSummary(0, 0, [0, 0], [0, 0], [])
     assert result._coverage([(nothing, result._Outcome(0, [], [], []))]) == Share(1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("rank_1.json", {"rank": 0}, "is of rank 0, and not of rank 1"),
+        ("rank_1.json", {"steps_ns": [-1]}, ">= 0"),
+        ("rank_1.json", {"end": [1 << 70]}, "start|end"),
+        ("rank_1.json", {"kernels": {"k": [1 << 62, 1]}}, "<= 1099511627776"),
+        ("rank_1.json", {"not_covered": [{"name": "x"}]}, "time_ns"),
+        ("rank_1.json", {"not_covered": [{"name": "x", "time_ns": 1, "why": ""}] * 11}, "11 stand-ins"),
+        (SUMMARY, {"original": [{"step_ns": -5, "kernel_ns": 0, "kernels": {}}]}, ">= 0"),
+    ],
+)  # fmt: skip
+def test_what_ranks_wrote_is_not_trusted(folder, name, change, said):
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ChakraError, match=said):
+        read_report(folder, folder)
+
+
+def test_a_stand_in_is_counted_and_not_made_so_many_times(folder):
+    summary = msgspec.json.decode((folder / SUMMARY).read_bytes())
+    summary["ranks"][0]["stand_ins"] = [{"name": "x", "count": 1 << 40, "time_ns": 40}]
+    (folder / SUMMARY).write_bytes(msgspec.json.encode(summary))
+    assert Replaced("x", (1 << 40) + 2, 80) in read_report(folder, folder).stand_ins
+
+
+def test_more_planned_than_recorded_is_refused(folder):
+    summary = msgspec.json.decode((folder / SUMMARY).read_bytes())
+    summary["ranks"][0]["count"] = [11, 10]
+    (folder / SUMMARY).write_bytes(msgspec.json.encode(summary))
+    with pytest.raises(FormatError, match="more was planned than recorded"):
+        read_report(folder, folder)
+
+
+def test_walls_that_nobody_speaks_of_did_not_stand(folder):
+    assert "any file" in read_report(folder, folder).warning

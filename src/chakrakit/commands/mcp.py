@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +47,14 @@ class Folder:
         self.root = root.resolve(strict=True)
 
     def path(self, text: str) -> Path:
-        """A path below the folder, links followed; refused where it leads elsewhere."""
+        """A path of files below the folder; refused where it, or a link among them, leads elsewhere."""
+        path = self.place(text)
+        for link in _links(path):
+            self.place(str(link))
+        return path
+
+    def place(self, text: str) -> Path:
+        """A place below the folder, links followed; refused where it leads elsewhere."""
         if "\0" in text:
             raise ConfigError(f"{text!r} is no path; list_files says what is in the served folder")
         path = (self.root / text).resolve()
@@ -64,7 +72,7 @@ class Folder:
 
     def entries(self, below: str) -> list[Answer]:
         """Files and folders directly below a folder, with their sizes."""
-        folder = self.path(below)
+        folder = self.place(below)
         if not folder.is_dir():
             raise ConfigError(f"{below} is not a folder; info says what a file holds")
         return [
@@ -76,6 +84,12 @@ class Folder:
             for entry in sorted(folder.iterdir())
             if not entry.name.startswith(".") and entry.resolve().is_relative_to(self.root)
         ]
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Links among the files that a path stands for: those below a folder, or those that begin alike."""
+    alike = path.parent.glob(f"{escape(path.name)}*") if path.parent.is_dir() else ()
+    return (p for p in (path.rglob("*") if path.is_dir() else alike) if p.is_symlink())
 
 
 class Tools:

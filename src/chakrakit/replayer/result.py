@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -20,15 +20,21 @@ from chakrakit.sources.pytorch.linking import link
 from chakrakit.trace.sets import PS_PER_NS, RecordedStep, Run, Times, run_of
 from chakrakit.trace.storage import read
 
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=1 << 61)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Part = Annotated[list[Count], msgspec.Meta(min_length=2, max_length=2)]
+PartOfTime = Annotated[list[Nanoseconds], msgspec.Meta(min_length=2, max_length=2)]
+"""Numbers in files that ranks and whoever sent a folder wrote; of a pair, the first is part of the second."""
+
 # How a replay compares with the recording it was made from.
 
 
 class Original(Result, msgspec.Struct):
     """What was recorded of one rank: its step, its time on the device, its kernels by name."""
 
-    step_ns: int
-    kernel_ns: int
-    kernels: dict[str, int]
+    step_ns: Nanoseconds
+    kernel_ns: Nanoseconds
+    kernels: dict[str, Count]
 
 
 class Difference(Result, msgspec.Struct):
@@ -138,8 +144,8 @@ class Replaced(Result, msgspec.Struct):
     """What a stand-in took the place of: `time_ns` is what it took per step when recorded."""
 
     name: str
-    count: int
-    time_ns: int
+    count: Count
+    time_ns: Nanoseconds
     why: str = ""
 
 
@@ -185,8 +191,8 @@ class PlanSummary(Result, msgspec.Struct):
 
     rank: int
     recorded_rank: int
-    count: list[int]
-    time_ns: list[int]
+    count: Part
+    time_ns: PartOfTime
     stand_ins: list[Replaced]
 
 
@@ -200,44 +206,51 @@ class Summary(Result, msgspec.Struct):
     original: list[Original] = []
 
 
+class _NotCovered(Result, msgspec.Struct):
+    """A call that a stand-in took the place of."""
+
+    name: str
+    time_ns: Nanoseconds
+    why: str
+
+
 class _Outcome(Result, msgspec.Struct):
     """`rank_N.json` as the runner writes it."""
 
     rank: int
-    steps_ns: list[int]
-    host_ns: list[int]
-    cpu_ns: list[int]
-    kernel_ns: int = 0
-    memory_bytes: int = 0
-    not_covered: list[dict[str, Any]] = []
-    kernels: dict[str, tuple[int, int]] = {}
+    steps_ns: list[Nanoseconds]
+    host_ns: list[Nanoseconds]
+    cpu_ns: list[Nanoseconds]
+    kernel_ns: Nanoseconds = 0
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    not_covered: list[_NotCovered] = []
+    kernels: dict[str, tuple[Count, Nanoseconds]] = {}
     torch: str = ""
     device: str = ""
-    start: list[int] = []
-    end: list[int] = []
-    epoch_ns: int = 0
-    walls: tuple[str, ...] = tuple(WALLS)
+    start: list[Nanoseconds] = []
+    end: list[Nanoseconds] = []
+    epoch_ns: Nanoseconds = 0
+    walls: tuple[str, ...] = ()
 
 
 def summarize(plan: AnyPlan) -> PlanSummary:
     """The part of a plan that a report needs."""
     if isinstance(plan, EmulationPlan):
         left = [e for e in plan.communication.values() if e.group < 0]
-        found = [(e.op, 0, "cannot be done here") for e in left]
+        found = [Replaced(e.op, 1, 0, "cannot be done here") for e in left]
     else:
         steps = [s for s in plan.steps if isinstance(s, StandIn)]
-        found = [(s.name, s.host_ns + s.device_ns, "") for s in steps]
+        found = [Replaced(s.name, 1, s.host_ns + s.device_ns) for s in steps]
     return PlanSummary(plan.rank, plan.recorded_rank, plan.count, plan.time_ns, _together(found))
 
 
-def _together(found: list[tuple[str, int, str]]) -> list[Replaced]:
-    count: Counter[tuple[str, str]] = Counter()
-    time_ns: Counter[tuple[str, str]] = Counter()
-    for name, ns, why in found:
-        count[name, why] += 1
-        time_ns[name, why] += ns
-    out = [Replaced(name, n, time_ns[name, why], why) for (name, why), n in count.items()]
-    return sorted(out, key=lambda r: (-r.time_ns, r.name, r.why))
+def _together(found: list[Replaced]) -> list[Replaced]:
+    sums: dict[tuple[str, str], Replaced] = {}
+    for one in found:
+        total = sums.setdefault((one.name, one.why), Replaced(one.name, 0, 0, one.why))
+        total.count += one.count
+        total.time_ns += one.time_ns
+    return sorted(sums.values(), key=lambda r: (-r.time_ns, r.name, r.why))
 
 
 def read_report(folder: Path, results: Path) -> ReplayReport:
@@ -245,16 +258,11 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
     summary = _read(folder / SUMMARY, Summary)
     outcomes = [_read(results / f"rank_{r.rank}.json", _Outcome) for r in summary.ranks]
     pairs = list(zip(summary.ranks, outcomes, strict=True))
+    for ours, theirs in pairs:
+        _check_pair(ours, theirs, results)
     slowest = [max(steps) for steps in zip(*(o.steps_ns for o in outcomes), strict=False)]
-    replaced = [
-        (r.name, r.time_ns // max(r.count, 1), r.why)
-        for s in summary.ranks
-        for r in s.stand_ins
-        for _ in range(r.count)
-    ]
-    replaced += [
-        (str(n["name"]), int(n["time_ns"]), str(n["why"])) for o in outcomes for n in o.not_covered
-    ]
+    replaced = [r for s in summary.ranks for r in s.stand_ins]
+    replaced += [Replaced(n.name, 1, n.time_ns, n.why) for o in outcomes for n in o.not_covered]
     return ReplayReport(
         mode=summary.mode,
         device=summary.device,
@@ -268,6 +276,19 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
         recording=summary.recording,
         warning=" ".join(filter(None, (_open_walls(outcomes), _recording_warning(summary)))),
     )
+
+
+def _check_pair(ours: PlanSummary, theirs: _Outcome, results: Path) -> None:
+    """What a rank says of itself is about the plan of that rank, and of no more than there was in it."""
+    if theirs.rank != ours.rank:
+        message = f"is of rank {theirs.rank}, and not of rank {ours.rank}"
+    elif any(part > whole for part, whole in (ours.count, ours.time_ns)):
+        message = f"{SUMMARY} beside it says that more was planned than recorded"
+    elif len(theirs.not_covered) > ours.count[0]:
+        message = f"has {len(theirs.not_covered)} stand-ins for {ours.count[0]} operators"
+    else:
+        return
+    raise FormatError(f"{message}; run the folder again", path=f"{results}/rank_{ours.rank}.json")
 
 
 def _recording_warning(summary: Summary) -> str:
@@ -308,13 +329,13 @@ def _read(path: Path, kind: Any) -> Any:
 
 
 def _coverage(pairs: list[tuple[PlanSummary, _Outcome]]) -> Share:
-    lost_time = sum(int(n["time_ns"]) for _, o in pairs for n in o.not_covered)
+    lost_time = sum(n.time_ns for _, o in pairs for n in o.not_covered)
     lost = sum(len(o.not_covered) for _, o in pairs)
     count = [sum(s.count[i] for s, _ in pairs) for i in (0, 1)]
     time = [sum(s.time_ns[i] for s, _ in pairs) for i in (0, 1)]
     share = _ratio(count[0] - lost, count[1])
     # Without times, an operator counts as much as another.
-    return Share(share, _ratio(time[0] - lost_time, time[1]) if time[1] else share)
+    return Share(share, _ratio(max(time[0] - lost_time, 0), time[1]) if time[1] else share)
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -35,7 +35,7 @@ PlanProgram._first_time = _hijacked
 """
 
 ATTEMPTS = """
-import json, os, socket, subprocess, threading, time
+import ctypes, fcntl, json, os, resource, socket, subprocess, threading, time
 found = {}
 def attempt(name, do):
     try:
@@ -63,17 +63,28 @@ def all_of_them(prefix):
     named("signal all", lambda: os.kill(0, 0))
     named("read the starter's environment", lambda: open(f"/proc/{os.getppid()}/environ").read())
     named("read the starter's memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
-    named("limit the starter", lambda: __import__("resource").prlimit(os.getppid(), 7, (9, 9)))
+    named("limit the starter", lambda: resource.prlimit(os.getppid(), 7, (9, 9)))
     named("slow the starter down", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19))
     named("move the starter", lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0)))
     named("name the machine", lambda: socket.sethostname(socket.gethostname()))
     named("set the clock", lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()))
     named("fork", os.fork)
     named("run a program", lambda: subprocess.run(["/bin/true"]))
+    named("send by a pair of sockets", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+    named("have the kernel signal the starter", lambda: fcntl.fcntl(2, fcntl.F_SETOWN, os.getppid()))
+    named("type into a terminal", lambda: fcntl.ioctl(2, 0x5412, b"x"))  # TIOCSTI
+    named("starve the starter", lambda: os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0)))
+    for call in ("inotify_init", "shmctl", "semctl", "msgctl"):
+        named(call, lambda: _asked(getattr(library, call), -1, 0, 0, 0))
+library = ctypes.CDLL(None, use_errno=True)
+def _asked(function, *words):
+    if function(*words) < 0:
+        raise OSError(ctypes.get_errno(), "")
 all_of_them("")
 thread = threading.Thread(target=all_of_them, args=("in a thread: ",))
 thread.start(); thread.join()
 found["environment"] = sorted(os.environ)
+found["terminals"] = [n for n in range(3) if os.isatty(n)]
 open(OUT + "/attack.json", "w").write(json.dumps(found))
 """
 
@@ -100,19 +111,21 @@ def hijacked(tmp_path):
 def test_nothing_outside_can_be_reached(hijacked, tmp_path, monkeypatch):
     """Files, network, environment and other processes; from the rank's own thread and from a new one."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("LANGCHAIN_API_KEY", "secret")
     secret = tmp_path / "secret"
     secret.write_text("mine")
     folder = hijacked(f"SECRET, PORT = {str(secret)!r}, 9\n{ATTEMPTS}")
     found = json.loads((folder / "result" / "attack.json").read_text())
-    environment = found.pop("environment")
+    environment, terminals = found.pop("environment"), found.pop("terminals")
     walls = json.loads((folder / "result" / "rank_0.json").read_text())["walls"]
     if set(walls) != {"files", "memory", "calls"}:
         pytest.skip(f"this kernel has only {walls}")
-    assert len(found) == 50
-    assert set(found.values()) == {"PermissionError"}
+    assert len(found) == 66
+    assert {name: how for name, how in found.items() if how != "PermissionError"} == {}
     assert secret.read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["et_0.json", "replay", "secret"]
-    assert "AWS_SECRET_ACCESS_KEY" not in environment
+    assert not {"AWS_SECRET_ACCESS_KEY", "LANGCHAIN_API_KEY"} & set(environment)
+    assert terminals == []
     assert finish(folder, None).warning == ""
 
 
@@ -162,6 +175,8 @@ def test_a_rank_sees_what_pytorch_reads_of_the_environment_and_no_more():
         "OMP_NUM_THREADS": "2",
         "NCCL_DEBUG": "INFO",
         "HF_TOKEN": "x",
+        "LANGSMITH_API_KEY": "x",
+        "MASTER_KEY": "x",
         "HOME": "/root",
     }
     seen = bare_environment(given, "/tmp/own")
@@ -169,7 +184,7 @@ def test_a_rank_sees_what_pytorch_reads_of_the_environment_and_no_more():
         k: given[k] for k in ("PATH", "OMP_NUM_THREADS", "NCCL_DEBUG")
     }
     assert (seen["HOME"], seen["TMPDIR"]) == ("/tmp/own", "/tmp/own")
-    assert "HF_TOKEN" not in seen
+    assert not {"HF_TOKEN", "LANGSMITH_API_KEY", "MASTER_KEY"} & set(seen)
 
 
 @pytest.mark.slow
@@ -191,3 +206,67 @@ def test_packages_that_pip_put_elsewhere_are_readable_and_other_folders_of_the_p
     assert _holds_packages(str(installed))
     assert not _holds_packages(str(own))
     assert not _holds_packages("")
+
+
+@pytest.mark.slow
+def test_what_a_rank_says_is_passed_on_as_plain_text_and_not_without_end(hijacked, tmp_path):
+    attack = """
+        import os
+        os.write(1, b"\\x1b]0;mine\\x07\\n")
+        for _ in range(100):
+            os.write(2, b"x" * 100_000)
+        os.write(2, b"\\n")
+        raise SystemExit(7)
+    """
+    with pytest.raises(ReplayFailed, match="rank 0 ended with code 7"):
+        hijacked(attack)
+    command = [sys.executable, str(tmp_path / "replay" / "run.py"), "--iterations", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("?]0;mine?\n")
+    assert len(done.stderr) < 2 << 20
+
+
+def test_where_a_rank_was_is_not_read_from_what_it_put_there_instead(hijacked):
+    attack = """
+        import os
+        place = os.environ["HOME"] + "/position"
+        os.truncate(place, 3)
+        os.unlink(place)
+        os.mkdir(place)
+        os.abort()
+    """
+    with pytest.raises(ReplayFailed, match="rank 0 was killed by SIGABRT; the replay was ended"):
+        hijacked(attack)
+
+
+@pytest.mark.slow
+def test_results_do_not_go_where_a_link_leads(hijacked, tmp_path):
+    folder = hijacked("")
+    (folder / "result").rename(folder / "before")
+    (folder / "result").symlink_to(tmp_path)
+    done = subprocess.run([sys.executable, str(folder / "run.py")], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "result is a link, and ranks write where it leads; give --out" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_a_pipe_is_not_waited_for(hijacked):
+    folder = hijacked("")
+    (folder / "plan_0.json.gz").unlink()
+    os.mkfifo(folder / "plan_0.json.gz")
+    command = [sys.executable, str(folder / "run.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert "plan_0.json.gz is not a plan: no such file" in done.stderr
+
+
+@pytest.mark.slow
+def test_more_ranks_than_fit_are_refused_before_any_is_started(hijacked):
+    folder = hijacked("")
+    for rank in range(1, 20_000):
+        (folder / f"plan_{rank}.json.gz").symlink_to("plan_0.json.gz")
+    command = [sys.executable, str(folder / "run.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert "error: the plan needs 1,250.0 GiB on this machine" in done.stderr

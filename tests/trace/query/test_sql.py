@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +194,17 @@ def test_a_runs_counters_are_tables_by_their_names() -> None:
     assert rows_of(query(run, "select sum(a) from mine")) == [[3]]
     with pytest.raises(ConfigError, match="groups, power, mine"):
         query(run, "select * from nowhere")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_question_without_end_ends_when_it_is_told_to(tmp_path, number):
+    """DuckDB looks at no signal while it is in one recursion."""
+    write(TraceSet.of([program()]), tmp_path / "w.N.et")
+    endless = "WITH RECURSIVE t AS (SELECT 1 a UNION ALL SELECT a + 1 FROM t) SELECT max(a) FROM t"
+    words = [sys.executable, "-m", "chakrakit", "query", str(tmp_path / "w"), endless]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(20) in (1, 128 + number)  # click ends an interrupted command with 1

@@ -172,19 +172,20 @@ _NETWORK_TEXT = """
 _LATER = 424
 """From here on numbers are the same everywhere, of calls since Linux 5.1 (io_uring, pidfd_open, clone3, …)
 without which all goes on as on older kernels; on x86-64 those of x32 come after them."""
-_CLONE, _PRLIMIT, _MOVE_PAGES = (56, 220), (302, 261), (279, 239)
+_OWN_ALONE = ((203, 122), (302, 261), (279, 239))  # sched_setaffinity, prlimit64, move_pages
+_BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+"""Variables by which a user has threads bound to processors, which then is allowed, of any thread."""
 _FCNTL, _IOCTL, _SIGNALS = (72, 25), (16, 29), ((62, 129), (234, 131))  # these are kill and tgkill
 _COMMANDS = [(_FCNTL, 8), (_FCNTL, 15), *((_IOCTL, c) for c in (0x8901, 0x8902, 0x5412, 0x541C))]
 """Commands that let the kernel send signals to others (F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP) or type
 for the user (TIOCSTI, TIOCLINUX)."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Processor → its column above, and how the kernel calls it (AUDIT_ARCH_… of linux/audit.h)."""
-_SECCOMP, _CLONE_THREAD = (317, 277), 0x00010000
+_SECCOMP, _CLONE, _CLONE_THREAD = (317, 277), (56, 220), 0x00010000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # linux/bpf_common.h
 _PASS, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 _ALL_THREADS, _NO_SLOWER = 1, 4
-"""Flags: for the threads that are there too; without the processor's mitigations, which would change what
-is timed."""
+"""Flags: for the threads that are there too; without the processor's mitigations, which cost time."""
 
 
 def confine_calls(network: bool) -> bool:
@@ -213,7 +214,7 @@ def _filter(column: int, machine: int, own: int, network: bool) -> list[bytes]:
     made += _only(_CLONE[column], [_code(_ANY_BIT, _CLONE_THREAD, 1, 0)])
     for numbers in _SIGNALS:
         made += _only(numbers[column], [_code(_EQUAL, own, 1, 0)])
-    for numbers in (_PRLIMIT, _MOVE_PAGES):
+    for numbers in _OWN_ALONE[any(name in os.environ for name in _BINDING) :]:
         made += _only(numbers[column], [_code(_EQUAL, 0, 2, 0), _code(_EQUAL, own, 1, 0)])
     return [*made, _code(_RETURN, _PASS)]
 
