@@ -166,9 +166,8 @@ _FORBIDDEN_TEXT = """
 """
 """Name, number on x86-64 and on 64-bit ARM (-: not there) of calls that reach other processes, change what
 Landlock does not rule over of files, or concern the machine itself, where root replays."""
-_NETWORK_TEXT = """
-    socket 41 198  connect 42 203  bind 49 200  listen 50 201  accept 43 202 accept4 288 242 socketpair 53 199
-"""
+_NETWORK_TEXT = """ socket 41 198  connect 42 203  bind 49 200  listen 50 201  accept 43 202  accept4 288 242
+    socketpair 53 199 """
 _LATER = 424
 """From here on numbers are the same everywhere, of calls since Linux 5.1 (io_uring, pidfd_open, clone3, …)
 without which all goes on as on older kernels; on x86-64 those of x32 come after them."""
