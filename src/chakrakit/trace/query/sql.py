@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -53,7 +55,7 @@ def query(
             _make_tables(connection, trace_set, sql, workers)
             _lock(connection)
             with _within(connection, seconds):
-                return _fetched(connection.sql(sql), limit)
+                return _heeding_signals(connection, partial(_fetched, connection, sql, limit))
         except duckdb.Error as error:
             tables = (*TABLES, *_counters(trace_set))
             raise ConfigError(_explained(connection, error, sql, tables)) from None
@@ -70,7 +72,7 @@ def query_table(
             connection.register("rows", table)
             _lock(connection)
             with _within(connection, seconds):
-                return _fetched(connection.sql(sql), limit)
+                return _heeding_signals(connection, partial(_fetched, connection, sql, limit))
         except duckdb.Error as error:
             raise ConfigError(_explained(connection, error, sql, ("rows",))) from None
 
@@ -219,7 +221,21 @@ def _scaled(name: str) -> str:
     return f"CASE WHEN n.type = 'COMP_NODE' THEN {scaled} ELSE n.{name} END"
 
 
-def _fetched(relation: Any, limit: int | None) -> pa.Table:
+def _heeding_signals(
+    connection: duckdb.DuckDBPyConnection, ask: Callable[[], pa.Table]
+) -> pa.Table:
+    """The answer, asked for in a thread of its own: DuckDB may look at no signal for as long as it works."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(ask)
+        try:
+            return answer.result()
+        finally:
+            if not answer.done():
+                connection.interrupt()
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, sql: str, limit: int | None) -> pa.Table:
+    relation: Any = connection.sql(sql)
     # DuckDB 2 has a new name for what 1 called fetch_arrow_reader.
     reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)()
     batches, remaining = [], limit
