@@ -235,7 +235,7 @@ class _Expansion:
 
     def rated(self) -> tuple[list[LinkText], list[str]]:
         """The links with their bandwidths, and sentences on those that had to be assumed."""
-        rates = {id(w.link): _stated(w.link) for w in self.links}
+        rates = {id(w.link): _stated(w.link, self.where) for w in self.links}
         unknown = {id(w.link): w.link for w in self.links if not rates[id(w.link)]}
         shares = self._shares(unknown)
         assumed, kinds = list[str](), {key: _kind(link) for key, link in unknown.items()}
@@ -295,15 +295,23 @@ class _Wire(NamedTuple):
     b: str
 
 
-def _stated(link: _Link) -> float:
+def _stated(link: _Link, where: str) -> float:
     """Bytes per second that a link's `physical` part says; 0 where it says none."""
-    width = link.physical.bandwidth
-    if width is None:
-        return 0.0
+    width = link.physical.bandwidth or _Bandwidth()
     # A transfer of a serial lane is a bit.
-    bits = width.gigabits_per_second or width.gigatransfers_per_second or 0
-    rate = width.gigabytes_per_second * GB if width.gigabytes_per_second else bits * GB / 8
-    return rate if 0 < rate < _FASTEST else 0.0
+    rates = (
+        (width.gigabytes_per_second, GB),
+        (width.gigabits_per_second, GB / 8),
+        (width.gigatransfers_per_second, GB / 8),
+    )
+    for rate, unit in rates:
+        if rate is not None:
+            if not 0 < rate * unit < _FASTEST:
+                raise ConfigError(
+                    f"{where}: link {link.name!r} has a bandwidth of {rate:g}; give more than 0"
+                )
+            return rate * unit
+    return 0.0
 
 
 def _kind(link: _Link) -> Rate:

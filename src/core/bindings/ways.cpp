@@ -19,9 +19,9 @@ using FabricOf = std::shared_ptr<sim::Fabric>;
 // Fabric, size, inner, joins, first link, links of a copy, first attachment.
 using Level = std::tuple<FabricOf, int64_t, int64_t, int, int64_t, int64_t, int64_t>;
 
-FabricOf graph_of(int64_t vertices, In<int64_t> src, In<int64_t> dst,
+FabricOf graph_of(int64_t vertices, In<int64_t> src, In<int64_t> dst, In<double> bandwidth,
                   std::vector<std::string> names) {
-    return sim::graph(vertices, own(src), own(dst), std::move(names));
+    return sim::graph(vertices, own(src), own(dst), own(bandwidth), std::move(names));
 }
 
 void make_ways(sim::Ways* self, const std::vector<Level>& levels, int64_t devices) {
@@ -63,7 +63,7 @@ void ways(nb::module_& m) {
     m.def("sim_ring", &sim::ring, "ports"_a, "closed"_a);
     m.def("sim_tree", &sim::tree, "arity"_a, "uplinks"_a, "switches"_a, "modulo"_a);
     m.def("sim_dragonfly", &sim::dragonfly, "groups"_a, "routers"_a, "hosts"_a);
-    m.def("sim_graph", &graph_of, "vertices"_a, "src"_a, "dst"_a, "names"_a);
+    m.def("sim_graph", &graph_of, "vertices"_a, "src"_a, "dst"_a, "bandwidth"_a, "names"_a);
     nb::class_<sim::Ways>(m, "SimWays")
         .def("__init__", &make_ways, "levels"_a, "devices"_a)
         .def("routes", &routes, "src"_a, "dst"_a);

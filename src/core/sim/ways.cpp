@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -143,17 +144,18 @@ class Dragonfly final : public Fabric {
 };
 
 // At each hop the link is the hash's choice among those that lead on a shortest path, in the order
-// of their numbers.
+// of their numbers; of unlike paths only those whose narrowest link is the widest are equals.
 class Graph final : public Fabric {
    public:
     Graph(int64_t vertices, std::vector<int64_t> src, std::vector<int64_t> dst,
-          std::vector<std::string> names)
+          std::vector<double> bandwidth, std::vector<std::string> names)
         : src_(std::move(src)),
           dst_(std::move(dst)),
+          bandwidth_(bandwidth.begin(), bandwidth.end()),
           names_(std::move(names)),
           out_(vertices),
           into_(vertices),
-          hops_(vertices) {
+          towards_(vertices) {
         for (size_t link = 0; link < src_.size(); ++link) {
             out_.at(src_[link]).push_back(static_cast<int64_t>(link));
             into_.at(dst_.at(link)).push_back(static_cast<int64_t>(link));
@@ -161,42 +163,65 @@ class Graph final : public Fabric {
     }
 
     void append(int64_t a, int64_t b, int64_t first, Way& way) override {
-        const std::vector<int32_t>& hops = hops_to(b);
+        const auto& [hops, width] = towards(b);
         if (hops[a] < 0)
             throw std::invalid_argument("no way from " + names_.at(a) + " to " + names_.at(b) +
                                         "; add links");
         int64_t at = a;
+        float narrowest = std::numeric_limits<float>::infinity();
         for (int64_t hop = 0; at != b; ++hop) {
             ways_.clear();
-            for (int64_t link : out_[at])
-                if (hops[dst_[link]] == hops[at] - 1) ways_.push_back(link);
+            float widest = -1;
+            for (int64_t link : out_[at]) {
+                if (hops[dst_[link]] != hops[at] - 1) continue;
+                float through = std::min({narrowest, bandwidth_[link], width[dst_[link]]});
+                if (through > widest) ways_.clear();
+                widest = std::max(widest, through);
+                if (through == widest) ways_.push_back(link);
+            }
             int64_t link = ways_[mix({a, b, hop}) % ways_.size()];
+            narrowest = std::min(narrowest, bandwidth_[link]);
             way.push_back(first + link);
             at = dst_[link];
         }
     }
 
    private:
-    // From every vertex to the target, by one search from there; -1 where there is no path.
-    const std::vector<int32_t>& hops_to(int64_t target) {
-        std::vector<int32_t>& hops = hops_[target];
-        if (!hops.empty()) return hops;
-        hops.assign(hops_.size(), -1);
+    // By vertex, hops to a target, -1 where there is no path; and of the shortest paths there the
+    // widest one's narrowest link.
+    struct Towards {
+        std::vector<int32_t> hops;
+        std::vector<float> width;
+    };
+
+    // By one search from the target.
+    const Towards& towards(int64_t target) {
+        auto& [hops, width] = towards_[target];
+        if (!hops.empty()) return towards_[target];
+        hops.assign(towards_.size(), -1);
+        width.assign(towards_.size(), -1);
         hops[target] = 0;
+        width[target] = std::numeric_limits<float>::infinity();
         std::vector<int64_t> reached{target};
         for (size_t i = 0; i < reached.size(); ++i)
-            for (int64_t link : into_[reached[i]])
-                if (int64_t next = src_[link]; hops[next] < 0) {
+            for (int64_t link : into_[reached[i]]) {
+                int64_t next = src_[link];
+                if (hops[next] < 0) {
                     hops[next] = hops[reached[i]] + 1;
                     reached.push_back(next);
                 }
-        return hops;
+                if (hops[next] == hops[reached[i]] + 1)
+                    width[next] =
+                        std::max(width[next], std::min(bandwidth_[link], width[reached[i]]));
+            }
+        return towards_[target];
     }
 
     std::vector<int64_t> src_, dst_;
+    std::vector<float> bandwidth_;
     std::vector<std::string> names_;
     std::vector<std::vector<int64_t>> out_, into_;  // links, by vertex
-    std::vector<std::vector<int32_t>> hops_;        // by target; empty until it is asked for
+    std::vector<Towards> towards_;                  // by target; empty until it is asked for
     Way ways_;
 };
 
@@ -221,8 +246,9 @@ std::shared_ptr<Fabric> dragonfly(int64_t groups, int64_t routers, int64_t hosts
 }
 
 std::shared_ptr<Fabric> graph(int64_t vertices, std::vector<int64_t> src, std::vector<int64_t> dst,
-                              std::vector<std::string> names) {
-    return std::make_shared<Graph>(vertices, std::move(src), std::move(dst), std::move(names));
+                              std::vector<double> bandwidth, std::vector<std::string> names) {
+    return std::make_shared<Graph>(vertices, std::move(src), std::move(dst), std::move(bandwidth),
+                                   std::move(names));
 }
 
 Ways::Ways(std::vector<Dimension> dimensions, int64_t devices)

@@ -33,7 +33,7 @@ std::shared_ptr<Fabric> tree(std::vector<int64_t> arity, std::vector<int64_t> up
 std::shared_ptr<Fabric> dragonfly(int64_t groups, int64_t routers, int64_t hosts);
 // Any links between vertices, of which the first are ports; `names` are for errors.
 std::shared_ptr<Fabric> graph(int64_t vertices, std::vector<int64_t> src, std::vector<int64_t> dst,
-                              std::vector<std::string> names);
+                              std::vector<double> bandwidth, std::vector<std::string> names);
 
 enum class Joins : uint8_t { kRails, kFlat, kGateways };
 

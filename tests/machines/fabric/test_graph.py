@@ -47,6 +47,26 @@ def test_equal_ways_are_shared_by_the_pairs_and_each_pair_keeps_its_own():
     assert routes.links.tolist() == again.links.tolist()
 
 
+def test_of_equally_short_ways_those_count_whose_narrowest_link_is_the_widest():
+    rates = {"nvswitch": 300e9, "tor": 50e9}
+    ends = [(f"g{i}", switch) for i in range(8) for switch in rates]
+    links = [{"ends": list(pair), "bandwidth": rates[pair[1]], "latency": 0} for pair in ends]
+    machine = parse_machine(
+        {"graph": {"devices": [f"g{i}" for i in range(8)], "links": links}}, "m"
+    )
+    a, b = (x.ravel() for x in np.nonzero(~np.eye(8, dtype=bool)))
+    assert machine.links.bandwidth[machine.routes(a, b).links].min() == 300e9
+
+
+def test_ways_that_are_as_wide_as_what_lies_before_them_are_equals():
+    wide = {("a", "s"): 50e9, ("s", "x"): 100e9, ("s", "y"): 200e9}
+    wide |= {(m, d): 400e9 for m in "xy" for d in "bcdefghi"}
+    links = [{"ends": list(e), "bandwidth": w, "latency": 0} for e, w in wide.items()]
+    machine = parse_machine({"graph": {"devices": list("abcdefghi"), "links": links}}, "m")
+    routes = machine.routes(np.zeros(8, np.int64), np.arange(1, 9))
+    assert set(machine.links.bandwidth[routes.links].tolist()) == {50e9, 100e9, 200e9, 400e9}
+
+
 def test_links_go_one_way():
     with pytest.raises(ConfigError, match="no way from d to a; add links"):
         square().routes(np.array([3]), np.array([0]))

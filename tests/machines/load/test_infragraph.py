@@ -35,6 +35,14 @@ def test_accelerators_are_the_ranks_and_everything_else_forwards():
         (lambda c: c["devices"][0]["edges"][1]["ep1"].update(component="xpu[0:9]"), "xpu"),
         (lambda c: c["devices"][0]["components"][0].update(count=10**12), "is the most"),
         (lambda c: c["devices"][0]["components"][0].update(count="two"), "Expected `int`"),
+        (
+            lambda c: c["links"][0]["physical"]["bandwidth"].update(gigabits_per_second=0),
+            "'eth'.* 0;",
+        ),
+        (
+            lambda c: c["links"][0]["physical"]["bandwidth"].update(gigabits_per_second=-4),
+            "'eth'.* -4;",
+        ),
     ],
 )
 def test_what_is_not_there_or_too_large_is_refused_by_name(change, problem):

@@ -69,6 +69,10 @@ class _Node:
         bus = element.get("busid", "")
         if not bus:
             raise FormatError("a <pci> without busid", path=self.where)
+        if bus in self.pci:
+            raise FormatError(
+                f"two <pci> have the busid {bus!r}; give each its own", path=self.where
+            )
         self.pci[bus] = element
         self.graph.link(f"pci.{bus}", above, self._lanes(element, bus))
         if (gpu := element.find("gpu")) is not None:
@@ -80,11 +84,11 @@ class _Node:
             self._pci(inner, f"pci.{bus}")
 
     def _net(self, net: Element, bus: str) -> None:
-        speed = _number(net.get("speed"))
+        speed, name = _number(net.get("speed")), net.get("name", net.get("dev", ""))
         if speed > 0:
-            self.graph.link(
-                f"net.{net.get('name', net.get('dev', ''))}", f"pci.{bus}", speed * 1e6 / 8
-            )
+            self.graph.link(f"net.{name}", f"pci.{bus}", speed * 1e6 / 8)
+        else:
+            self.graph.assume(f"adapter {name}: off, its speed is {net.get('speed')!r}")
 
     def _lanes(self, element: Element, bus: str) -> float:
         """Bytes per second of a PCI device's own link."""

@@ -26,6 +26,8 @@ from chakrakit.machines.files.drawn_graph import DrawnGraph
 _XGMI, _PCIE = 64 * GB, 31.5 * GB
 _MOST = 1024
 """GPUs of one node, of which every pair has a cell; a node has 8 or 16."""
+_KINDS = ("XGMI", "PCIE", "SELF", "0", "N/A", "UNKNOWN")
+"""What the tools print between two GPUs: what is no xGMI goes over PCI."""
 _AMD_SMI = "LINK TYPE TABLE:"
 _AMD_SMI_JSON = re.compile(rb'\A\s*\[\s*\{\s*"gpu"\s*:.*"link_type"\s*:', re.DOTALL)
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
@@ -58,9 +60,15 @@ def read_rocm_topology(data: bytes, where: str) -> Machine:
         raise FormatError(f"{size:,} GPUs in a node", path=where)
     graph = DrawnGraph(where, devices=[f"gpu.{i}" for i in range(size)])
     for (a, b), kind in sorted(kinds.items()):
+        if kind.upper() not in _KINDS:
+            raise FormatError(
+                f"between GPUs {a} and {b}: {kind[:20]!r} is neither XGMI nor PCIE", path=where
+            )
         if a < b and kind.upper() == "XGMI":
             graph.link(f"gpu.{a}", f"gpu.{b}", _XGMI)
-    graph.assume("xGMI: 64 GB/s between two GPUs, AMD MI300X; how many links there are is not said")
+            graph.assume(
+                "xGMI: 64 GB/s between two GPUs, AMD MI300X; how many links there are is not said"
+            )
     graph.assume("PCI: as PCI Express 4 x16, 31.5 GB/s")
     for i in range(size):
         graph.link(f"gpu.{i}", f"pci.{i}", _PCIE)

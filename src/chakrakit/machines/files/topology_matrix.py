@@ -62,6 +62,11 @@ def _cells(text: str, where: str) -> dict[str, dict[str, str]]:
             rows[words[0]] = dict(zip(names, found, strict=True))
     if set(rows) != set(names) or len(names) > _MOST:
         raise FormatError(f"{len(rows)} rows for {len(names)} columns", path=where)
+    for a, row in rows.items():
+        if b := next((b for b in names if row[b] != rows[b][a]), None):
+            raise FormatError(
+                f"{a} has {row[b]} to {b}, and {b} has {rows[b][a]} to {a}", path=where
+            )
     return rows
 
 
