@@ -12,8 +12,8 @@ def spans(*rows):
     t = TraceBuilder()
     for i, (_, _, step, orphan, host) in enumerate(rows):
         t.comp(f"n{i}", is_cpu_op=host, orphan=orphan, **({"step": step} if step >= 0 else {}))
-    start, end, _, _, host = (np.array(c) for c in zip(*rows, strict=True))
-    return marked_steps(t.build(), start, end, ~host.astype(bool))
+    start, end = (np.array(c) for c in zip(*((r[0], r[1]) for r in rows), strict=True))
+    return marked_steps(t.build(), start, end)
 
 
 def test_a_period_lasts_from_the_end_of_the_step_before():
@@ -48,3 +48,8 @@ def test_the_usual_step_leaves_out_the_first_of_several(periods, usual):
 
 def test_of_each_step_the_slowest_rank_counts():
     assert slowest([{0: 90, 1: 5, 2: 7}, {0: 80, 1: 9, 2: 3}]) == 8
+
+
+def test_without_a_device_a_step_ends_with_what_the_host_computes():
+    found = spans((0, 90, 0, False, True), (95, 99, 0, False, True))
+    assert found == [StepSpan(0, 0, 99, 99)]

@@ -18,17 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.operators import asks_loader, computes
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.placement import (
     NO_LANE,
+    computes_on_host,
     is_communication,
+    is_leaf,
+    is_mark,
     lane_number,
     lane_of,
+    named,
     on_host,
     outlives_parent,
     stored,
+    waits_for_loader,
 )
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals, held_back
@@ -131,7 +135,6 @@ def percent(part: float, whole: float) -> float:
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
-_MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
 """The engine of receives that name no stream; any number that is not a RowKind."""
 _RECORDERS_ROUND_NS = 1_000
@@ -239,8 +242,7 @@ class RankView:
 
     def named(self, test: Callable[[str], Any]) -> Mask:
         """Rows whose name passes the test, which is called once per distinct name."""
-        codes, texts = self.names
-        return np.array([bool(test(t)) for t in texts] or [False], np.bool_)[codes]
+        return named(self.trace, test)
 
     def texts(self, column: str) -> tuple[I32, list[str]]:
         """A text attribute as codes and values; -1 where a row does not have it."""
@@ -257,7 +259,7 @@ class RankView:
     @cached_property
     def is_mark(self) -> Mask:
         """Rows that only mark a range, such as a profiler's step."""
-        return self.on_host & self.named(_MARK.match)
+        return is_mark(self.trace)
 
     @cached_property
     def is_comm(self) -> Mask:
@@ -272,7 +274,7 @@ class RankView:
         moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         kind[~self.on_host & (moves | self.named(_COPY.match))] = RowKind.COPY
         if not self.has_device:
-            kind[self._computes_on_host] = RowKind.COMPUTE
+            kind[computes_on_host(self.trace)] = RowKind.COMPUTE
         kind[self.is_comm] = RowKind.COMM
         kind[self.uses_store] = np.where(
             self.trace.is_type(NodeType.MEM_LOAD_NODE), RowKind.LOAD, RowKind.SAVE
@@ -281,28 +283,11 @@ class RankView:
         kind[~self.ran | idle] = RowKind.NONE
         return kind
 
-    @property
-    def _computes_on_host(self) -> Mask:
-        """Host rows whose own time is computation: compute operators whatever they call, and unknown leaves.
-
-        Views, allocations, questions, announcements of communication and what a data loader calls are the
-        host's.
-        """
-        known = self.named(lambda name: computes(name) is not None)
-        works = np.where(known, self.named(computes), self.is_leaf & ~self.is_mark)
-        return np.asarray(self.on_host & works & ~self.loads_data, np.bool_)
-
     @cached_property
     def loads_data(self) -> Mask:
         """Rows that read data from a store, and host rows in which the program waits for its data loader."""
-        loads = self.on_host & self.named(asks_loader)
-        if loads.any():
-            for _ in range(64):
-                inside = (self.parent >= 0) & loads[np.maximum(self.parent, 0)] & ~loads
-                if not inside.any():
-                    break
-                loads |= inside
-        return loads | (stored(self.trace) & self.trace.is_type(NodeType.MEM_LOAD_NODE))
+        reads = stored(self.trace) & self.trace.is_type(NodeType.MEM_LOAD_NODE)
+        return waits_for_loader(self.trace) | reads
 
     @cached_property
     def uses_store(self) -> Mask:
@@ -325,9 +310,7 @@ class RankView:
     @cached_property
     def is_leaf(self) -> Mask:
         """Rows with nothing inside."""
-        leaf = np.ones(len(self), np.bool_)
-        leaf[self.parent[self.parent >= 0]] = False
-        return leaf
+        return is_leaf(self.trace)
 
     @cached_property
     def operator(self) -> I32:

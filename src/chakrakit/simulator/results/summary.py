@@ -32,7 +32,7 @@ from chakrakit.simulator.results.certainty import has_modelled_host, makespan_in
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.model import RECOMPUTED, EdgeKind, Trace
-from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest, stored
+from chakrakit.trace.placement import marked_steps, on_device, slowest
 from chakrakit.trace.sets import (
     DEVICE_TIER,
     PS_PER_NS,
@@ -347,8 +347,7 @@ def _step(outcome: Outcome) -> float:
     for c in range(outcome.classes.count):
         trace = outcome.program(c).trace
         rows = outcome.rows(c)
-        works = on_device(trace) | is_communication(trace) | stored(trace)
-        steps = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
+        steps = marked_steps(trace, outcome.start[rows], outcome.end[rows])
         periods.append({s.number: s.period for s in steps})
     return slowest(periods) / PS_PER_NS
 

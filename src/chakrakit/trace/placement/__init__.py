@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from chakrakit.trace.placement.host_work import (
+    computes_on_host,
+    is_leaf,
+    is_mark,
+    named,
+    waits_for_loader,
+)
 from chakrakit.trace.placement.rows import (
     NO_LANE,
     has_edges,
@@ -35,15 +42,19 @@ __all__ = [
     "NO_LANE",
     "StepRows",
     "StepSpan",
+    "computes_on_host",
     "has_edges",
     "implied_order",
     "is_communication",
+    "is_leaf",
+    "is_mark",
     "issue_order",
     "issued",
     "kernels",
     "lane_number",
     "lane_of",
     "marked_steps",
+    "named",
     "nested_ends",
     "on_device",
     "on_host",
@@ -56,4 +67,5 @@ __all__ = [
     "stored",
     "stream_lane",
     "usual_period",
+    "waits_for_loader",
 ]

@@ -10,7 +10,8 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import Trace
-from chakrakit.trace.placement.rows import on_host
+from chakrakit.trace.placement.host_work import computes_on_host
+from chakrakit.trace.placement.rows import is_communication, on_device, on_host, stored
 
 
 class StepSpan(NamedTuple):
@@ -72,12 +73,19 @@ def step_rows(trace: Trace, ran: Mask, works: Mask, number: I64) -> StepRows:
     return StepRows(numbers, parts, np.flatnonzero(orphan), first)
 
 
-def marked_steps(trace: Trace, start: I64, end: I64, works: Mask) -> list[StepSpan]:
+def marked_steps(trace: Trace, start: I64, end: I64) -> list[StepSpan]:
     """The steps that the nodes of a rank mark, as it ran at these times; none where they mark none."""
     if not trace.has("step").any():
         return []
     ran = end >= np.maximum(start, 0)
-    return step_rows(trace, ran, works, trace.step).spans(start, end)
+    return step_rows(trace, ran, _works(trace), trace.step).spans(start, end)
+
+
+def _works(trace: Trace) -> Mask:
+    """Rows whose ends end steps: the device's, of stores, communication; without a device what computes."""
+    moves = is_communication(trace) | stored(trace)
+    device = on_device(trace) & ~moves
+    return moves | (device if device.any() else computes_on_host(trace))
 
 
 def slowest(ranks: Iterable[Mapping[int, int]]) -> int:

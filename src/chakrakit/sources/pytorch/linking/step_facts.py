@@ -15,7 +15,7 @@ from chakrakit.sources.pytorch.linking.report import RankReport
 from chakrakit.sources.pytorch.read import RecordingPair
 from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
-from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
+from chakrakit.trace.placement import marked_steps, slowest
 from chakrakit.trace.sets import RecordedStep, Run
 
 
@@ -64,8 +64,7 @@ def recording(
 
 def steps_of(trace: Trace) -> dict[int, int]:
     """Periods of a linked rank's steps, from the times in its nodes; none where it marks none."""
-    works = on_device(trace) | is_communication(trace)
-    steps = marked_steps(trace, trace.start_ns, trace.end_ns, works)
+    steps = marked_steps(trace, trace.start_ns, trace.end_ns)
     return {s.number: s.period for s in steps}
 
 
