@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
+import _signal  # type: ignore[import-not-found]  # `signal` itself imports so much that Ctrl-C falls into it
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing was begun: Ctrl-C ends without a word
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # nothing was begun: the end needs no word
 
 from typing import Any
 

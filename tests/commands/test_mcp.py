@@ -225,7 +225,7 @@ def test_what_reads_standard_input_does_not_hold_up_the_end(
 
     left: list[int] = []
     monkeypatch.setattr("chakrakit.commands.mcp.server_of", lambda *_: SimpleNamespace(run=run))
-    monkeypatch.setattr("chakrakit.commands.mcp.leave", leave)
+    monkeypatch.setattr("chakrakit.commands.leave", leave)
     chakra("mcp", str(tmp_path))
     assert left == [code]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -64,3 +66,23 @@ def test_it_listens_on_the_loopback_device_alone(path):
 def test_what_cannot_be_opened_is_not_served() -> None:
     with pytest.raises(ck.ChakraError, match="absent: no such file"):
         ck.view("absent", browser=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_it_ends_at_once_whatever_it_computes(path, number, code):
+    slow = (
+        "import time, chakrakit.views.app.editing as e; "
+        "e.Editing.offered = lambda self: time.sleep(60); "
+        "from chakrakit.commands import main; main()"
+    )
+    words = [sys.executable, "-c", slow, "view", path, "--no-browser", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as server:
+        port = int(server.stdout.readline().split()[0].rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(f"GET /api/offered HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
+            time.sleep(1)
+            server.send_signal(number)
+            assert server.wait(30) == code
+        assert server.stderr.read() == ""

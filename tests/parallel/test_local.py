@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
-from chakrakit.parallel import each
+from chakrakit.parallel import each, run_kept
+from chakrakit.parallel.local import Local
 
 
 @pytest.mark.slow
@@ -49,7 +51,7 @@ def test_what_cannot_travel_is_an_error_of_its_item() -> None:
 
 STARTER = """
 import os, sys, time
-from chakrakit.parallel import each
+from chakrakit.parallel import each, run_kept
 def work(item):
     print(os.getpid(), flush=True)
     time.sleep(60)
@@ -78,3 +80,42 @@ def test_workers_end_with_their_parent(how: signal.Signals) -> None:
     while any(Path(f"/proc/{w}").exists() for w in workers):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_workers_end_where_there_is_no_pgrep(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """loky asks that program for what a worker has started, and waits for ever without it."""
+    engine = Local(1)
+    (worker,) = {engine.submit(lambda _: os.getpid(), 1).result().value}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_a_kept_program_has_its_output_its_code_and_its_time() -> None:
+    done = run_kept(["sh", "-c", "echo said; echo told >&2; exit 3"], 20)
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"said\n", b"told\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_kept(["sleep", "60"], 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_kept_program_ends_with_who_asked_for_it(number: int, tmp_path: Path) -> None:
+    """Also what it started, and after SIGKILL."""
+    script = f"sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait"
+    asking = f"from chakrakit.parallel import run_kept; run_kept(['sh', '-c', {script!r}], 60)"
+    with subprocess.Popen([sys.executable, "-c", asking]) as started:
+        while not (tmp_path / "self").exists() or not (tmp_path / "self").read_text():
+            time.sleep(0.05)
+        started.send_signal(number)
+    deadline = time.monotonic() + 5
+    for name in ("self", "child"):
+        while Path(f"/proc/{(tmp_path / name).read_text().strip()}").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

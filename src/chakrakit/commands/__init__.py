@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
@@ -133,6 +134,18 @@ def leave(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+def run_server(serve: Callable[[], object]) -> NoReturn:
+    """Serves until the end, which waits neither for standard input nor for what threads still compute."""
+    code = 0
+    try:
+        serve()
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except SystemExit as told:
+        code = told.code if isinstance(told.code, int) else 1
+    leave(code)
 
 
 def main(argv: list[str] | None = None, **options: Any) -> Any:

@@ -6,7 +6,6 @@ Nothing is written unless the server was started with `--write`, and no path out
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
@@ -18,7 +17,7 @@ import click
 import msgspec
 
 import chakrakit as ck
-from chakrakit.commands import leave
+from chakrakit.commands import run_server
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.options import Option, Positional
 from chakrakit.commands.query import answered
@@ -260,13 +259,4 @@ def command(
             "command themselves: see chakra mcp --help.",
             err=True,
         )
-    code = 0
-    try:
-        server.run("stdio")
-    except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
-    except SystemExit as told:
-        code = told.code if isinstance(told.code, int) else 1
-    leave(
-        code
-    )  # what reads standard input, or answers an agent that is gone, holds up an ordinary end
+    run_server(lambda: server.run("stdio"))

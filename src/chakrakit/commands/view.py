@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import click
 
+from chakrakit.commands import run_server
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.opening import Say, opened
 from chakrakit.commands.options import Option, Positional, public
@@ -112,4 +113,8 @@ def command(runs: tuple[str, ...], **options: Any) -> None:
     if len(runs) > 2:
         raise click.UsageError("one run, or two to compare")
     told = partial(click.echo, err=True)
-    _serve(runs, options, lambda at: click.echo(f"{at}  (Ctrl-C stops)"), told)  # type: ignore[arg-type]
+    run_server(lambda: _serve(runs, options, _announce, told))  # type: ignore[arg-type]
+
+
+def _announce(address: str) -> None:
+    click.echo(f"{address}  (Ctrl-C stops)")

@@ -9,7 +9,7 @@ Functions and items travel pickled; on a cluster, chakrakit and the files an ite
 
 from __future__ import annotations
 
-from chakrakit.parallel.local import KEEPER, end_with_parent
+from chakrakit.parallel.local import KEEPER, end_with_parent, run_kept
 from chakrakit.parallel.outcome import ItemOutcome, cores
 from chakrakit.parallel.workers import (
     ATTEMPTS,
@@ -32,5 +32,6 @@ __all__ = [
     "each",
     "end_with_parent",
     "quiet",
+    "run_kept",
     "spread",
 ]

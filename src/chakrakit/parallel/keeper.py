@@ -70,9 +70,9 @@ def end_all(program: subprocess.Popen[bytes]) -> None:
         time.sleep(_POLL_S)
 
 
-def descendants() -> list[int]:
+def descendants(of: int | None = None) -> list[int]:
     """Children and theirs, as Linux lists them; those that only wait to be asked for are none."""
-    found, new = [], [os.getpid()]
+    found, new = [], [os.getpid() if of is None else of]
     while new:
         children = [c for pid in new for c in _children(pid)]
         found += [c for c in children if not _is_over(c)]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from chakrakit.parallel.keeper import descendants
 from chakrakit.parallel.outcome import ItemOutcome, attempt, text_of
 from chakrakit.start_up import keep_pandas_out
 
@@ -53,6 +58,18 @@ def watch_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def run_kept(words: Sequence[str], seconds: float) -> subprocess.CompletedProcess[bytes]:
+    """Runs a program that ends, with all it started, after so long, or with this process, however it ends."""
+    command = [sys.executable, str(KEEPER), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as keeper:
+        try:
+            said = keeper.communicate(timeout=seconds)
+        except BaseException:
+            keeper.terminate()
+            raise
+    return subprocess.CompletedProcess(words, keeper.returncode, *said)
+
+
 class Local:
     """A pool of one process (loky, from joblib) for each job.
 
@@ -83,8 +100,9 @@ class Local:
         return answer
 
     def _new_pool(self) -> Any:
-        from joblib.externals.loky import ProcessPoolExecutor
+        from joblib.externals.loky import ProcessPoolExecutor, process_executor
 
+        process_executor.kill_process_tree = _end_tree
         self._mine.pool = pool = ProcessPoolExecutor(
             1, initializer=_prepare_worker, initargs=(os.getpid(),)
         )
@@ -99,6 +117,19 @@ class Local:
         for pool in list(self._pools):
             pool.shutdown(wait=True, kill_workers=True)
         self._threads.shutdown(cancel_futures=True)
+
+
+def _end_tree(process: BaseProcess) -> None:
+    """Ends a worker and all that it started.
+
+    loky asks the program `pgrep` what that is, which is not installed everywhere and is ended by a second
+    Ctrl-C; then its worker would go on, and the process that started it would wait for it.
+    """
+    assert process.pid is not None, "loky ends what it has started"
+    for pid in (*descendants(process.pid), process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.join()
 
 
 def _prepare_worker(parent: int) -> None:

@@ -213,7 +213,8 @@ class Edit(Pass):
     def own_times(self, own_ns: I64, target: EditedRows) -> I64:
         """The own times after the edit of rows that had these."""
         edited = own_ns.copy()
-        scaled = np.minimum(own_ns[target.rows] * self.scale, float(MOST_NS))
+        with np.errstate(over="ignore"):  # too much is the most there is
+            scaled = np.minimum(own_ns[target.rows] * self.scale, float(MOST_NS))
         edited[target.rows] = np.rint(scaled).astype(np.int64)
         edited[target.last] += round(self.add_us * 1000)
         return edited

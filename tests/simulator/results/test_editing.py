@@ -108,6 +108,11 @@ def test_edits_that_mean_nothing_are_refused_by_name(folded: ck.Run) -> None:
         unnamed.edited(["--algorithm all-reduce=ring"])
 
 
+def test_other_ranks_are_no_edit(folded: ck.Run) -> None:
+    with pytest.raises(ck.ConfigError, match="scale-ranks makes other ranks, which is no edit"):
+        EditSession(folded).edited(["scale-ranks{ranks=1000000}"])
+
+
 def test_times_measured_beside_communication_are_not_slowed_by_it_again(folded: ck.Run) -> None:
     same = ck.transform(folded, "edit{scale=1.0000001, classes=[gemm]}").traces
     again = ck.simulate(same, "dgx-h100:2", compute="measured")

@@ -21,6 +21,7 @@ from typing import Any
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
+from chakrakit.parallel import run_kept
 from chakrakit.passes.base import parse, transform
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import Run, TraceSet
@@ -38,16 +39,15 @@ def astra_step(binary: str, machine: str, path: Path, seconds: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         words = [binary, *_files(traces, load_machine(machine), Path(folder))]
         try:
-            done = subprocess.run(
-                words, capture_output=True, text=True, timeout=seconds, check=False
-            )
+            done = run_kept(words, seconds)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ConfigError(f"{binary}: {error}") from None
-    cycles = {int(rank): int(n) for rank, n in _FINISHED.findall(done.stdout + done.stderr)}
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    cycles = {int(rank): int(n) for rank, n in _FINISHED.findall(said)}
     if len(cycles) < len(traces):
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing said"]
+        last = said.strip().splitlines()[-1:] or ["nothing said"]
         ended = f"{binary} finished {len(cycles)} of {len(traces)} ranks (exit {done.returncode})"
-        raise ConfigError(f"{ended}: {said[0][:200]}")
+        raise ConfigError(f"{ended}: {last[0][:200]}")
     first = traces.trace(traces.ranks[0])
     return max(cycles.values()) / max(1, len({s for s in first.step.tolist() if s >= 0}))
 

@@ -19,6 +19,7 @@ import msgspec
 from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.exploration.scoring.astra_binary import astra_step
 from chakrakit.machines import load_machine
+from chakrakit.parallel import run_kept
 from chakrakit.results import Result
 from chakrakit.trace.library import LibraryEntry, fetch, is_url, read_index
 from chakrakit.trace.storage import read
@@ -106,13 +107,14 @@ def predicted(command: Sequence[str], entry: LibraryEntry, path: Path) -> float:
     words = [w.replace("{machine}", entry.machine) for w in command]
     words = [w.replace("{}", str(path)) for w in words] if "{}" in words else [*words, str(path)]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = run_kept(words, _SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{words[0]}: {error}") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing said"]
-        raise ConfigError(f"{words[0]} ended with {done.returncode}: {said[0][:200]}")
-    return _step(done.stdout, words[0])
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        last = said[-1][:200] if said else "nothing said"
+        raise ConfigError(f"{words[0]} ended with {done.returncode}: {last}")
+    return _step(done.stdout.decode("utf-8", "replace"), words[0])
 
 
 def _step(text: str, name: str) -> float:

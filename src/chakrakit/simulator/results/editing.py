@@ -103,7 +103,7 @@ def read_edits(texts: Sequence[str]) -> Edits:
     edits = Edits(tuple(texts))
     for text in texts:
         if not text.startswith("--"):
-            edits = replace(edits, passes=(*edits.passes, parse(text)))
+            edits = replace(edits, passes=(*edits.passes, _pass(text)))
             continue
         option, _, value = text.partition(" ")
         if option == "--straggler":
@@ -116,6 +116,20 @@ def read_edits(texts: Sequence[str]) -> Edits:
         else:
             raise ConfigError(f"{option} is not an edit; {nearest(option, OPTIONS)}")
     return edits
+
+
+_OTHER_RANKS = ("scale-ranks", "replicate", "shard")
+
+
+def _pass(text: str) -> Pass:
+    """A pass, unless it makes other ranks: with a million of them somebody would wait for minutes."""
+    step = parse(text)
+    if step.name in _OTHER_RANKS:
+        raise ConfigError(
+            f"{step.name} makes other ranks, which is no edit of this run; `chakra transform RUN --pass "
+            "'PASS' -o OUT` makes another run of it"
+        )
+    return step
 
 
 def _straggler(value: str) -> tuple[int, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.parallel import run_kept
 from chakrakit.results import Result
 from chakrakit.trace.conformance.cases import CASES, Case, facts_of, write_cases
 from chakrakit.trace.files import scratch
@@ -67,7 +68,7 @@ def _said(command: Sequence[str], path: Path) -> dict[str, Any]:
     words = [word.replace(PLACE, str(path)) for word in command]
     words = words if words != list(command) else [*words, str(path)]
     try:
-        done = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False)
+        done = run_kept(words, _SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{words[0]}: {error}") from None
     if done.returncode:

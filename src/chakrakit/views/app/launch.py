@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import h11
+from uvicorn import Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chakrakit.errors import ConfigError, MissingExtra
@@ -32,6 +35,16 @@ MOST, MOST_NEW = 100, 32
 that a process may have open; some systems allow 256, and the event loop fails when none is left.
 """
 _RECEIVING = (h11.IDLE, h11.SEND_BODY)
+
+
+class PromptServer(Server):
+    """A server that ends at once when it is told to: nobody waits for the answers that are under way."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """It is told to end; who then gets no answer is no error."""
+        logging.getLogger("uvicorn.error").disabled = True
+        self.force_exit = True
+        super().handle_exit(sig, frame)
 
 
 class Connection(H11Protocol):
@@ -184,7 +197,7 @@ def _serve(made: Callable[[int], Any], port: int | None, browser: bool, tell: Te
         if browser:
             webbrowser.open(address)
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how one stops it
-            uvicorn.Server(config).run(sockets=[listener])
+            PromptServer(config).run(sockets=[listener])
 
 
 def _listening(port: int | None) -> socket.socket:
