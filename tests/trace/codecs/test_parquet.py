@@ -318,3 +318,16 @@ def test_a_table_from_elsewhere_is_the_same_trace_however_it_is_cut(tmp_path: Pa
         convert(tmp_path / "t.parquet", tmp_path / "pieces.et")
         encoded += [(tmp_path / name).read_bytes() for name in ("whole.et", "pieces.et")]
     assert len(set(encoded)) == 1
+
+
+def test_rows_that_a_damaged_column_no_longer_has_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow ends its pieces in silence where the pages of one column end; then nodes would be lost."""
+    pq.write_table(pa.table({"id": [0, 1], "name": ["a", "b"]}), tmp_path / "t.parquet")
+    whole = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda *a, **k: (b.slice(0, 1) for b in whole(*a, **k))
+    )
+    with pytest.raises(FormatError, match="says that it has 2 rows, and 1 can be read"):
+        list(scan_trace(tmp_path / "t.parquet"))

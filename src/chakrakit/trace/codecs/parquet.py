@@ -155,11 +155,16 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
                 "`chakra serve --requests`"
             )
         names = _columns_with_values(file, source, name)
-        empty = True
+        rows = 0
         for table in tables(file, names):
-            empty = False
+            rows += table.num_rows
             yield _piece(table, layouts, metadata)
-        if empty:
+        if rows != file.metadata.num_rows:  # Arrow stops in silence where a column has no more values
+            raise TraceError(
+                f"the file says that it has {file.metadata.num_rows:,} rows, and {rows:,} can be read; "
+                "it is damaged: copy or convert it again"
+            )
+        if not rows:
             yield _piece(file.schema_arrow.empty_table().select(names), layouts, metadata)
     except TraceError as error:
         raise FormatError(str(error), path=name) from None

@@ -91,7 +91,7 @@ def write_bundle(
 def workload_card(traces: TraceSet, card: Mapping[str, Any]) -> WorkloadCard:
     """The workload's card: `card` wins over how the traces were made, that over the card they carry."""
     carried, derived = traces.card.extra.get(WORKLOAD, {}), derived_card(traces)
-    card_from(carried, f"the card that {traces.card.name!r} carries")
+    card_from(carried, f"the card that {traces.card.name!r} carries (extra.workload in card.json)")
     # The traces know what was done since the card they carry was written.
     provenance = {section: derived[section] for section in _PROVENANCE if section in derived}
     return card_from(overlaid(overlaid(overlaid(derived, carried), provenance), card), "card")
