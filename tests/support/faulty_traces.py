@@ -57,6 +57,9 @@ ONE_RANK = {
     "framing": trace_bytes(node())[:-2],
     "no-metadata": trace_bytes(node(id=1), header=None),
     "no-nodes": trace_bytes(),
+    "model-state": trace_bytes(
+        node(), header=wire.field_bytes(2, wire.attribute("model_state", Member.string_val, "[1]"))
+    ),
     "unknown-fields": trace_bytes(node() + wire.field_bytes(99, b"x")),
     "invalid-type": trace_bytes(node(type=0)),
     "unknown-type": trace_bytes(node(type=42)),
@@ -67,6 +70,7 @@ ONE_RANK = {
     "dangling-data": trace_bytes(node(data=[9])),
     "dangling-control": trace_bytes(node(ctrl=[9])),
     "dangling-parent": trace_bytes(node(parent=("uint64_val", 9))),
+    "parent-cycle": trace_bytes(node(parent=("uint64_val", 0))),
     "self-data": trace_bytes(node(data=[0])),
     "self-control": trace_bytes(node(ctrl=[0])),
     "duplicate-dependency": trace_bytes(node(0), node(1, data=[0, 0])),

@@ -128,3 +128,26 @@ def test_a_parent_that_no_node_is_dangles_wherever_the_pieces_are_cut(cut: int) 
     [finding] = findings.report(1).findings
     assert (finding.code, finding.node) == ("dangling-parent", 2)
     assert "parent names id 77, which no node has; make the trace again" in finding.message
+
+
+@pytest.mark.parametrize("attribute", ["parent", "caller"])
+@pytest.mark.parametrize("cut", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("parents", "ok"), [([1, 2, 0], False), ([0, 0, 1], False), ([9, 0, 1], True)]
+)
+def test_nodes_that_run_inside_each_other_are_found_wherever_the_pieces_are_cut(
+    attribute: str, cut: int, parents: list[int], ok: bool
+) -> None:
+    """As they are refused by everything that asks who runs inside whom."""
+    trace = Trace.from_columns({"name": list("abc"), "type": [4] * 3, attribute: parents})
+    findings = Findings()
+    checker = GraphChecker(0, findings)
+    for at in range(0, 3, cut):
+        checker.add(Trace(trace.table.slice(at, cut), trace.layouts, trace.metadata))
+    checker.finish()
+    assert ("parent-cycle" not in findings.report(1).counts) == ok
+    if ok:
+        assert trace.parent.tolist() == [-1, 0, 1]
+    else:
+        with pytest.raises(ck.TraceError, match="runs inside itself"):
+            _ = trace.parent

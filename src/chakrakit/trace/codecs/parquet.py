@@ -159,7 +159,9 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
         for table in tables(file, names):
             rows += table.num_rows
             yield _piece(table, layouts, metadata)
-        if rows != file.metadata.num_rows:  # Arrow stops in silence where a column has no more values
+        if (
+            rows != file.metadata.num_rows
+        ):  # Arrow stops in silence where a column has no more values
             raise TraceError(
                 f"the file says that it has {file.metadata.num_rows:,} rows, and {rows:,} can be read; "
                 "it is damaged: copy or convert it again"

@@ -25,7 +25,7 @@ from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.joint import JointTrace, jointly
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import GENERATED_CODE, Metadata
-from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
+from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested, parents_by_id
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
     COMMUNICATION,
@@ -84,6 +84,7 @@ __all__ = [
     "nearest_kept",
     "nested",
     "node_type_name",
+    "parents_by_id",
     "resolve",
     "storage_of_member",
     "varint",

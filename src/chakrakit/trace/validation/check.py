@@ -18,6 +18,7 @@ from chakrakit.parallel import Workers, spread
 from chakrakit.trace.codecs import et, scan_trace
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in, own_rank
 from chakrakit.trace.files import STDIO, Source
+from chakrakit.trace.memory import model_state
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import Run, TraceSet, recorded_step_of
 from chakrakit.trace.storage import groups_beside_file, named_rank, place_of, rank_files, read
@@ -222,6 +223,8 @@ def _check_body(
                 findings.add(
                     "no-metadata", rank, "there is no GlobalMetadata before the first node"
                 )
+            if first:
+                _check_header(piece, rank, findings)
             first = False
             check_nodes(piece, rank, findings)
             graph.add(piece)
@@ -241,6 +244,13 @@ def _check_body(
     return _Body(
         findings, reader.finish(), groups, graph.dangling_control, graph.circular_control, whole
     )
+
+
+def _check_header(piece: Trace, rank: int | None, findings: Findings) -> None:
+    try:
+        model_state(piece)
+    except FormatError as error:
+        findings.add("model-state", rank, str(error))
 
 
 def _groups_of(piece: Trace) -> Groups:

@@ -61,6 +61,13 @@ CODES: tuple[Code, ...] = (
             "Convert the file with `chakra convert`, after giving it a header",
         ),
         (
+            "model-state",
+            "error",
+            "The header's `model_state`, which says what a rank holds throughout, cannot be read",
+            "Every command that accounts for memory refuses the trace",
+            "Make the trace again, or remove the attribute",
+        ),
+        (
             "no-nodes",
             "warning",
             "The trace has no nodes",
@@ -149,6 +156,13 @@ CODES: tuple[Code, ...] = (
             "warning",
             "`parent` names an id that no node has",
             "The node counts as running inside nothing, so that time is not told apart as it was",
+            "Make the trace again, or remove the attribute from every node: then times tell",
+        ),
+        (
+            "parent-cycle",
+            "error",
+            "Nodes run inside each other in a circle, as `parent` says",
+            "Every command that tells time apart refuses the trace",
             "Make the trace again, or remove the attribute from every node: then times tell",
         ),
         (

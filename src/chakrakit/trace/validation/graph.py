@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I32, I64, U8, U64, Mask
+from chakrakit.errors import TraceError
 from chakrakit.trace.model import (
     FORM_SHIFT,
     KIND_BITS,
+    PARENT_COLUMNS,
     Dependencies,
     EdgeForm,
     EdgeKind,
@@ -18,6 +20,7 @@ from chakrakit.trace.model import (
     Trace,
     edge_codes,
     edge_columns_that_fit,
+    parents_by_id,
     resolve,
 )
 from chakrakit.trace.validation.findings import Entries, Findings, PieceSpool
@@ -211,6 +214,8 @@ class GraphChecker:
         self._read_ids = IdSet()
         self._open: list[_Open] = []
         self._open_parents: list[tuple[U64, I64]] = []
+        self._nesting: dict[str, list[tuple[U64, U64]]] = {name: [] for name in PARENT_COLUMNS}
+        """By attribute, the ids of nodes that have a parent, and its id."""
         self._spans: list[tuple[I64, I64]] = []
         self.spool = PieceSpool()
         self.dangling_control = np.zeros(0, np.uint64)
@@ -250,7 +255,10 @@ class GraphChecker:
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
 
     def _note_parents(self, piece: Trace, base: int) -> None:
-        """Notes parents that have not been read yet: they come later, or not at all."""
+        """Notes who runs inside whom, and parents that have not been read yet: they come later, or not at all."""
+        for name, pairs in self._nesting.items():
+            if len(inside := np.flatnonzero(piece.has(name))):
+                pairs.append((piece.ids[inside], piece.column(name, 0)[inside].astype(np.uint64)))
         rows = np.flatnonzero(piece.has("parent"))
         parent_ids = piece.column("parent", 0)[rows].astype(np.uint64)
         unseen = ~self._read_ids.contains(parent_ids)
@@ -302,6 +310,7 @@ class GraphChecker:
             src, dst = (np.concatenate([p[i] for p in self._open_parents]) for i in (0, 1))
             self._open_parents.clear()
             self._report_dangling("dangling-parent", src, dst, ~self._read_ids.contains(src))
+        self._check_nesting()
         if self._open:
             src, dst, ctrl = (
                 np.concatenate([getattr(o, f) for o in self._open]) for f in ("src", "dst", "ctrl")
@@ -315,6 +324,17 @@ class GraphChecker:
                 self._spans.append((dst[exists], self._rows_of(src[exists])))
         if self._spans:
             self._report_cycle()
+
+    def _check_nesting(self) -> None:
+        """Reports nodes that run inside each other in a circle, by the attribute that every reader takes."""
+        pairs = next(filter(None, self._nesting.values()), [])
+        if not pairs:
+            return
+        ids, parent_ids = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+        try:
+            parents_by_id(ids, parent_ids, np.ones(len(ids), np.bool_))
+        except TraceError as error:
+            self._findings.add("parent-cycle", self._rank, str(error))
 
     def _report_dangling(self, code: str, src: U64, dst: I64, is_dangling: Mask) -> None:
         entries = np.flatnonzero(is_dangling)
