@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
-from chakrakit.trace.model import NodeType
-from chakrakit.trace.sets import PS_PER_NS, Run
+from chakrakit.trace.model import node_type_name
+from chakrakit.trace.sets import Run, whole_ns
 
 
 def write_spans(run: Run, path: str | os.PathLike[str]) -> Exported:
@@ -35,17 +36,20 @@ def write_spans(run: Run, path: str | os.PathLike[str]) -> Exported:
 
 
 def _spans(run: Run, rank: int) -> Iterator[dict[str, Any]]:
-    trace, scale = run.trace(rank), run.tick_ps / PS_PER_NS
-    start, end = (
-        (t * scale).astype("int64") + run.epoch_ns for t in (run.start(rank), run.end(rank))
-    )
+    """The rows that ran, in whole nanoseconds of the clock."""
+    trace = run.trace(rank)
+    start, end = whole_ns(run.times_of(rank), run.tick_ps)
+    ran = (end >= np.maximum(start, 0)).tolist() if run.times is not None else [True] * len(trace)
+    start, end = start + run.epoch_ns, end + run.epoch_ns
     trace_id = hashlib.blake2b(f"{run.card.name} {rank}".encode(), digest_size=16).hexdigest()
     names, kinds = trace.names.to_pylist(), trace.column("type", 0).tolist()
     parent, sizes = trace.parent.tolist(), trace.column("comm_size", -1).tolist()
     for row, node in enumerate(trace.ids.tolist()):
+        if not ran[row]:
+            continue
         attributes = [
             _attribute("chakra.id", node),
-            _attribute("chakra.type", NodeType(int(kinds[row])).name),
+            _attribute("chakra.type", node_type_name(int(kinds[row]))),
         ]
         if sizes[row] >= 0:
             attributes.append(_attribute("chakra.comm_size", int(sizes[row])))
@@ -57,7 +61,7 @@ def _spans(run: Run, rank: int) -> Iterator[dict[str, Any]]:
             "endTimeUnixNano": str(end[row]),
             "attributes": attributes,
         }
-        if parent[row] >= 0:
+        if parent[row] >= 0 and ran[parent[row]]:
             span["parentSpanId"] = f"{parent[row] + 1:016x}"
         yield span
 

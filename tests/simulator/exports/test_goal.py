@@ -210,3 +210,11 @@ def test_what_goal_cannot_say_is_refused_or_counted(tmp_path):
     assert goal_of(ck.TraceSet.of(builder)).left_out["lags of edges"] == 1
     with pytest.raises(ConfigError, match="without gaps"):
         goal_of(ck.TraceSet.of({3: builder}))
+
+
+def test_a_collective_of_one_rank_is_no_message():
+    builder = ck.TraceBuilder()
+    builder.collective("alone", ck.CollectiveType.ALL_REDUCE, 8)
+    traces = ck.TraceSet.of(builder)
+    assert ck.validate(traces).ok
+    assert goal_of(traces).algorithms == {"all-reduce of 1: direct": 1}

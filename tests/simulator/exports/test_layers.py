@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.simulator.exports.layers import layers_text
 from chakrakit.sources.foreign.layers import read_layers
 from chakrakit.trace.model import CollectiveType
+from chakrakit.trace.sets import Times, run_of
+from chakrakit.views.spans import write_spans
 from support.commands import succeeded
 
 
@@ -54,3 +57,23 @@ def test_spans_have_the_times_and_nesting_of_nodes(tmp_path):
     assert took == pytest.approx(
         int((run.end(1) - run.start(1)).sum()) * run.tick_ps / 1000, abs=len(spans)
     )
+
+
+def test_spans_are_exact_and_of_rows_that_ran(tmp_path):
+    """Times since 1970 have more digits than a float; a type may be unknown; a row may not have run."""
+    now = 1_700_000_000_000_000_001
+    trace = ck.Trace.from_columns(
+        {
+            "name": ["a", "b"],
+            "type": [99, 4],
+            "start_time_ns": [now, now + 3],
+            "duration_ns": [2, 4],
+        }
+    )
+    recorded = ck.Run([trace], {0: ck.Binding(0)})
+    stopped = run_of(ck.TraceSet([trace]), {0: Times(np.array([5, -1]), np.array([7, -1]))}, {})
+    for run, starts in ((recorded, [now, now + 3]), (stopped, [5])):
+        write_spans(run, tmp_path / "spans.json")
+        (line,) = (tmp_path / "spans.json").read_text().splitlines()
+        spans = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        assert [int(s["startTimeUnixNano"]) for s in spans] == starts

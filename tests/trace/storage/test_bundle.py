@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import chakrakit as ck
 from chakrakit import TraceSet, read, write
-from chakrakit.errors import ChakraError, FormatError
+from chakrakit.errors import ChakraError, ConfigError, FormatError
 from chakrakit.trace.query import describe, query
 from chakrakit.trace.storage import check_bundle, extract_bundle, write_bundle
 from chakrakit.trace.validation import fix, validate
@@ -119,3 +120,14 @@ def test_what_is_no_bundle_cannot_be_checked(tmp_path: Path) -> None:
         check_bundle(tmp_path / "x")
     with pytest.raises(ChakraError, match="no such file"):
         check_bundle(tmp_path / "y")
+
+
+@pytest.mark.parametrize("card", [5, {"workload": 5}, {"collection": {"passes": "compact"}}])
+def test_a_set_that_carries_what_is_no_card_is_told_before_it_is_packed(card, tmp_path) -> None:
+    builder = ck.TraceBuilder()
+    builder.comp("a", duration_ns=1)
+    traces = ck.TraceSet([builder.build()], card=ck.Card(extra={"workload": card}))
+    ck.write(traces, tmp_path / "set")
+    assert ck.validate(tmp_path / "set").counts == {"workload-card": 1}
+    with pytest.raises(ConfigError, match="carries"):
+        ck.write(traces, tmp_path / "set.chakra")

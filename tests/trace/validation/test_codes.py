@@ -27,5 +27,5 @@ def test_a_mark_at_the_name_says_what_fix_repairs() -> None:
 
 def test_every_code_has_a_trace_that_triggers_it():
     of_sets = {c for _, _, counts in SETS.values() for c in counts}
-    of_runs = {"run-times", "ranks-disagree"}  # test_times.py, and tests/sources/inputs
+    of_runs = {"run-times", "ranks-disagree", "workload-card"}  # in tests of their own
     assert {*ONE_RANK, *of_sets, "groups-file"} | of_runs == set(codes.by_name())

@@ -74,6 +74,8 @@ def chosen_steps(
     machine: Machine, algorithms: Algorithms, collective: str, members: tuple[int, ...], size: int
 ) -> CollectiveSteps:
     """The messages of a collective by the algorithm given for it, or the fastest on the machine."""
+    if len(members) == 1:
+        return CollectiveSteps(1, 1, ())
     data = int(data_bytes(collective, size, len(members)))
     devices = np.array([members], np.int64)
     shape, grid = shapes(machine, devices)[0], grid_of(machine, devices[0])
@@ -81,8 +83,6 @@ def chosen_steps(
     def steps(name: str) -> CollectiveSteps:
         return algorithms.moves(collective, name, data, shape, 0, grid)
 
-    if len(members) == 1:
-        return steps("direct")
     asked = algorithms.asked(collective, shape)
     if asked:
         return steps("ring" if asked == "in-switch" else asked)  # a switch takes no messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.storage.bundle import (
     BundleReport,
+    carried_card,
     check_bundle,
     extract_bundle,
     workload_card,
@@ -24,6 +25,7 @@ from chakrakit.trace.storage.store import check_output, convert, read, write, wr
 __all__ = [
     "BundleReport",
     "Feeder",
+    "carried_card",
     "check_bundle",
     "check_output",
     "convert",

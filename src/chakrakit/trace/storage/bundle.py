@@ -34,7 +34,7 @@ from chakrakit.trace.files import (
     open_bundle,
     replacing,
 )
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage.cards import (
     WORKLOAD,
     WorkloadCard,
@@ -90,11 +90,17 @@ def write_bundle(
 
 def workload_card(traces: TraceSet, card: Mapping[str, Any]) -> WorkloadCard:
     """The workload's card: `card` wins over how the traces were made, that over the card they carry."""
-    carried, derived = traces.card.extra.get(WORKLOAD, {}), derived_card(traces)
-    card_from(carried, f"the card that {traces.card.name!r} carries (extra.workload in card.json)")
+    carried, derived = carried_card(traces.card), derived_card(traces)
     # The traces know what was done since the card they carry was written.
     provenance = {section: derived[section] for section in _PROVENANCE if section in derived}
     return card_from(overlaid(overlaid(overlaid(derived, carried), provenance), card), "card")
+
+
+def carried_card(card: Card) -> dict[str, Any]:
+    """The workload's card that traces carry from an earlier bundle; a ConfigError where it is none."""
+    carried: dict[str, Any] = card.extra.get(WORKLOAD, {})
+    card_from(carried, f"the card that {card.name!r} carries (extra.workload in card.json)")
+    return carried
 
 
 def _added(files: Sequence[Path]) -> dict[str, Path]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit.arrays import I64, U64
-from chakrakit.errors import FormatError, TraceError
+from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.codecs import et, scan_trace
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in, own_rank
@@ -21,7 +21,14 @@ from chakrakit.trace.files import STDIO, Source
 from chakrakit.trace.memory import model_state
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import Run, TraceSet, recorded_step_of
-from chakrakit.trace.storage import groups_beside_file, named_rank, place_of, rank_files, read
+from chakrakit.trace.storage import (
+    carried_card,
+    groups_beside_file,
+    named_rank,
+    place_of,
+    rank_files,
+    read,
+)
 from chakrakit.trace.validation.communication import (
     BodyCommunication,
     CommunicationReader,
@@ -175,8 +182,17 @@ def check(
         findings.merge(across.softened("ranks-disagree") if job.disagrees else across)
         if isinstance(job.traces, Run):
             check_times(job.traces, [b.findings.nodes for b in bodies], findings)
+    if job.traces is not None:
+        _check_card(job.traces, findings)
     dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
     return Checked(len(job.bindings), dangling, circular)
+
+
+def _check_card(traces: TraceSet, findings: Findings) -> None:
+    try:
+        carried_card(traces.card)
+    except ConfigError as error:
+        findings.add("workload-card", None, str(error))
 
 
 def _bodies(

@@ -54,6 +54,13 @@ CODES: tuple[Code, ...] = (
             "Make the run again; the message says how many there are, or how long they last",
         ),
         (
+            "workload-card",
+            "error",
+            "The workload's card that the set carries (extra.workload in card.json) is none",
+            "No bundle can be made of it",
+            "Correct the field that the message names, or remove it",
+        ),
+        (
             "no-metadata",
             "warning",
             "The file has no GlobalMetadata before its nodes",

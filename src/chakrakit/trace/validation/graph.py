@@ -255,7 +255,7 @@ class GraphChecker:
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
 
     def _note_parents(self, piece: Trace, base: int) -> None:
-        """Notes who runs inside whom, and parents that have not been read yet: they come later, or not at all."""
+        """Notes who runs inside whom, and parents that are not read yet: they come later, or not at all."""
         for name, pairs in self._nesting.items():
             if len(inside := np.flatnonzero(piece.has(name))):
                 pairs.append((piece.ids[inside], piece.column(name, 0)[inside].astype(np.uint64)))
