@@ -10,6 +10,7 @@ import pytest
 from chakrakit import Run, TraceBuilder, TraceSet, validate, write
 from chakrakit.errors import TraceError
 from chakrakit.trace.sets import Times, run_of
+from chakrakit.trace.validation import fix
 
 
 def run(times: Times, tick_ps: int = 1000) -> Run:
@@ -48,6 +49,8 @@ def test_what_info_refuses_does_not_validate(
     report = validate(tmp_path / "r")
     assert not report.ok
     assert says in report.findings[0].message
+    assert fix(tmp_path / "r", tmp_path / "fixed") == report
+    assert not (tmp_path / "fixed").exists()
 
 
 def test_times_that_are_not_one_per_node_neither_validate_nor_are_written(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ _REPAIR_TEXTS = {
     "duplicate-dependency": "dropped dependencies listed before",
     "attribute-member": "moved attributes to the oneof member that tools read",
 }
+_UNREADABLE = {"framing", "run-times"}
+"""Findings with which a repaired copy could be read no better."""
 _RANGES = {
     Member.int32_val: (-(2**31), 2**31 - 1),
     Member.uint32_val: (0, 2**32 - 1),
@@ -65,8 +67,8 @@ def fix(
     """Repairs what is behind `path` into `target`; the report is the target's, and lists the repairs.
 
     One file becomes one file, in pieces; a prefix or directory becomes a directory, or one file per rank
-    where `target` has `.N.` in its name. Where `path` cannot be read to its end nothing is written,
-    and the report is that of `path`.
+    where `target` has `.N.` in its name. Where `path` cannot be read to its end, or its times by no
+    command, nothing is written, and the report is that of `path`.
     """
     if os.fspath(target) == STDIO:
         raise ChakraError("a repaired trace needs a name: it is read again to be checked")
@@ -81,7 +83,7 @@ def fix(
     job = bodies_to_check(path, findings)
     checked = check(job, findings, step, workers)
     before = findings.report(checked.ranks, len(job.bodies))
-    if before.counts.get("framing"):
+    if before.counts.keys() & _UNREADABLE:
         return before
     repairs = _write_fixed(path, target, checked)
     report = validate(_readable(target), keep=keep, progress=step, workers=workers)
