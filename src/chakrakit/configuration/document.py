@@ -131,7 +131,7 @@ def document_of(content: Mapping[str, Any], where: str, holds: str) -> Document:
 
 def _as_json(text: str, where: str) -> Any:
     """The content where it is JSON, which is decoded a hundred times faster; None where it is not."""
-    if text.lstrip()[:1] not in ("{", "["):
+    if text.lstrip()[:1] not in ("{", "[") or "\\u0000" in text:  # which YAML refuses with its line
         return None
     try:
         content = msgspec.json.decode(text)

@@ -105,6 +105,8 @@ class _Measure:
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
                 raise self._error(node, f"a number of {len(node.value):,} characters")
+            if "\0" in node.value:  # no file's name, and no text of anybody's
+                raise self._error(node, "a character with the code 0; leave it out")
             return 1, 0
         if depth > DEEPEST:
             raise self._error(node, f"nested more than {DEEPEST} levels deep")
