@@ -90,7 +90,7 @@ class _Program:
     ) -> list[int]:
         stage = str(row.get("stage") or kind)
         if kind == "computation":
-            took = _number(row.get("_elapsed_time"))
+            took = self._number(row, "_elapsed_time", where)
             return [self.builder.comp(stage, duration_ns=round(took * 1000), deps=last, step=epoch)]
         if kind in _MESSAGES:
             self.left_out += 1
@@ -98,10 +98,7 @@ class _Program:
         if kind not in _KINDS:
             raise FormatError(f"{where}: no communication {kind[:40]!r}", path=self.path)
         group = str(row.get("comm_group") or "").removeprefix("CommGroup.")
-        size, members = (
-            round(_number(row.get("msg_size"))),
-            round(_number(row.get("comm_group_size"))),
-        )
+        size, members = (self._whole(row, c, where) for c in ("msg_size", "comm_group_size"))
         if members < 1 or self.ranks % members or self.sizes.setdefault(group, members) != members:
             raise FormatError(
                 f"{where}: a group {group[:40]!r} of {members}, which does not divide {self.ranks} ranks or "
@@ -115,6 +112,26 @@ class _Program:
         fields = {"deps": last, "step": epoch, **name}
         return [self.builder.collective(f"{stage} {kind}", _KINDS[kind], max(shard, 1), **fields)]
 
+    def _number(self, row: dict[str, Any], column: str, where: str) -> float:
+        """What a row has in a column, 0 where that is empty."""
+        text = str(row.get(column) or "").strip()
+        if text in ("", "None"):
+            return 0.0
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,12})?", text, re.ASCII):
+            raise FormatError(
+                f"{where}: {column} is {text[:40]!r}; it must be a number, 0 or more",
+                path=self.path,
+            )
+        return float(text)
+
+    def _whole(self, row: dict[str, Any], column: str, where: str) -> int:
+        number = self._number(row, column, where)
+        if not number.is_integer():
+            raise FormatError(
+                f"{where}: {column} is {number}; it must be a whole number", path=self.path
+            )
+        return int(number)
+
     def _groups(self, name: str, size: int) -> list[list[int]]:
         """Tensor-parallel groups are neighbours, all others stride over those inside them."""
         if name.startswith(("tp", "cp")) or size == self.ranks:
@@ -127,8 +144,3 @@ class _Program:
             for base in range(0, self.ranks, stride * size)
             for first in range(stride)
         ]
-
-
-def _number(text: object) -> float:
-    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,12})?)\s*", str(text or ""))
-    return float(match[1]) if match else 0.0
