@@ -104,3 +104,17 @@ def test_trees_in_switches_are_as_fast_as_the_slower_of_links_and_network(nodes,
     span = replace(NODE, members=4 * nodes, nodes=nodes, leaving=leaving)
     transfer = cost(library, "all-reduce", "in-switch-tree", "Simple", 1e6, span).transfer
     assert transfer == pytest.approx(us * US)
+
+
+def test_beyond_the_fitted_members_a_hop_takes_at_least_one_of_low_latency():
+    """Two members were fitted: the first of seven hops takes nothing, the six beyond 1 µs each."""
+    fitted = msgspec.structs.replace(
+        LIBRARY, ll128=Protocol(hop_us=0.0, share=0.5, start_us=5.0), fitted_members=2
+    )
+    eight = replace(NODE, members=8, local=8)
+    for algorithm, hops in (("ring", 2), ("tree", 2)):
+        took = cost(fitted, "all-reduce", algorithm, "LL128", 0.0, eight)
+        assert took.latency == pytest.approx(hops * 6 * US)
+    two = replace(NODE, members=2, local=2)
+    assert cost(fitted, "all-reduce", "ring", "LL128", 0.0, two).latency == 0.0
+    assert cost(fitted, "all-reduce", "ring", "Simple", 0.0, eight).latency == 14 * 2 * US

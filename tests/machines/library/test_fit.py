@@ -38,6 +38,7 @@ def test_a_fit_finds_the_constants_that_made_the_measurements():
     found = fit_library(start, rows, placed)
     misses = [abs(predict(found, r, placed(r.members)) / r.seconds - 1) for r in rows]
     assert np.median(misses) < 0.01
+    assert found.fitted_members == 8
 
 
 def test_too_few_measurements_are_an_error():

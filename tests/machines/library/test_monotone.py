@@ -8,6 +8,7 @@ from chakrakit import collective, load_machine
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 SIZES = [1 << k for k in range(10, 34)]
+MIB = 1 << 20
 ROUNDED = 1 - 1e-12
 PRESETS = ("dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "dgx-b300", "dgx-h800")
 
@@ -52,3 +53,29 @@ def test_a_large_broadcast_moves_at_the_rate_of_a_large_gather(preset):
     """Both send every byte along the same rings once; none of them was measured to be slower."""
     gather, broadcast = (rows_of(kind, preset, 8)[-1] for kind in ("all-gather", "broadcast"))
     assert broadcast.busbw_gbs == pytest.approx(gather.busbw_gbs, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["all-gather", "reduce-scatter"])
+@pytest.mark.parametrize(
+    ("preset", "members", "nodes"),
+    [
+        ("gb200-nvl72", 32, 1),
+        ("gb200-nvl72", 72, 1),
+        ("gb300-nvl72", 144, 2),
+        ("dgx-b200", 144, 18),
+        ("l40s-pcie", 32, 4),
+    ],
+)
+def test_rings_beyond_the_fitted_groups_never_take_less_time_with_more_bytes(
+    kind, preset, members, nodes
+):
+    """Eight members hide in the start of a protocol what its hops take, which 144 members have many of."""
+    rows = rows_of(kind, preset, members, nodes)
+    assert {"LL", "LL128" if "b" in preset else "Simple"} <= {row.protocol for row in rows}
+    assert all(more.time_us >= less.time_us * ROUNDED for less, more in pairwise(rows))
+
+
+def test_a_group_larger_than_the_fitted_ones_is_called_a_prediction():
+    note = "a prediction: the library was fitted on measurements of up to 8 members, not of 72"
+    assert note in collective("all-gather", "gb200-nvl72", 72, [MIB]).notes
+    assert not collective("all-gather", "gb200-nvl72", 8, [MIB]).notes

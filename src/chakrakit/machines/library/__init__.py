@@ -12,7 +12,14 @@ from chakrakit.machines.library.constants import (
     Tuner,
     bus_factor,
 )
-from chakrakit.machines.library.cost import SLOTS, LibraryCost, cost, crossed, reduction_factor
+from chakrakit.machines.library.cost import (
+    SLOTS,
+    LibraryCost,
+    average_hop,
+    cost,
+    crossed,
+    reduction_factor,
+)
 from chakrakit.machines.library.engines import (
     Routing,
     engine_cost,
@@ -40,6 +47,7 @@ __all__ = [
     "Routing",
     "Span",
     "Tuner",
+    "average_hop",
     "bus_factor",
     "choose",
     "cost",

@@ -211,6 +211,8 @@ class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     launch_us: Time
     latency_us: Time | None = None
     """What the way between two devices of a node takes of each hop; None: as long as the machine's takes."""
+    fitted_members: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    """The members of the largest group that the constants were fitted on; None: they hold for all."""
     ll: Protocol
     ll128: Protocol | None = None
     """None where the links do not keep 128 bytes together, as over PCIe."""

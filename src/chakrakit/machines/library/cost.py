@@ -90,6 +90,19 @@ def within_node(seconds: float, span: Span) -> float:
     return max(0.0, seconds + span.farther_inside)
 
 
+def average_hop(library: Library, seconds: float, members: int, span: Span) -> float:
+    """Seconds of a hop within a node, averaged over a chain of `members`, of a protocol whose hop took so many.
+
+    Small groups tell the hop of a protocol hardly apart from its start. Beyond those that were fitted no
+    hop takes less than one of LL, the protocol that was made for short hops.
+    """
+    fitted = library.fitted_members
+    if fitted is None or members <= fitted:
+        return seconds
+    beyond = 1 - (fitted - 1) / (members - 1)
+    return seconds + beyond * max(0.0, within_node(library.ll.hop_us * US, span) - seconds)
+
+
 def crossed(library: Library, span: Span) -> Bridge | None:
     """The bridge between the halves of a node, where a group lies on both sides of it."""
     bridge = library.bridge
@@ -107,6 +120,7 @@ def _ring(
     near = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
     if p.busy and not in_slots:
         near = max(near, within_node(p.hop_us * US, span) + flow) - flow
+    near = average_hop(library, near, n, span)
     latency = (hops - far) * near + far * max(
         near, between_nodes(library.network.hop_us[name], span)
     )
@@ -125,6 +139,7 @@ def _tree(
     """Two trees over the nodes and a chain within each node; all data goes up and down once."""
     depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
     hop = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
+    hop = average_hop(library, hop, span.local, span)
     latency = 2 * (
         (span.local - 1) * hop + depth * between_nodes(library.network.tree_hop_us[name], span)
     )

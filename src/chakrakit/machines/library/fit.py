@@ -49,6 +49,7 @@ def predict(library: Library, row: Measurement, span: Span) -> float:
 def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> Library:
     """The constants that fit the measurements best, found from those of `start`."""
     _check(rows)
+    start = msgspec.structs.replace(start, fitted_members=max(2, *(r.members for r in rows)))
     spans = {n: placed(n) for n in {r.members for r in rows}}
     over_bridge = any(crossed(start, span) is not None for span in spans.values())
     names = [

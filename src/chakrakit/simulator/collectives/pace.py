@@ -17,6 +17,7 @@ from chakrakit.machines.library import (
     LibraryCost,
     Protocol,
     Span,
+    average_hop,
     choose,
     cost,
     crossed,
@@ -87,7 +88,7 @@ def own_pace(library: Library, size: float, rounds: int, flow: float, span: Span
     bridge = crossed(library, span)
     flow = flow / bridge.share if bridge else flow
     paces = [
-        _protocol_pace(library, p, size, flow / max(1, rounds))
+        _protocol_pace(library, p, size, flow / max(1, rounds), span)
         for p in (library.ll, library.ll128, library.simple)
         if p is not None
     ]
@@ -97,12 +98,13 @@ def own_pace(library: Library, size: float, rounds: int, flow: float, span: Span
     return Pace(best.stretch / bridge.share, best.hop, best.fixed + 2 * bridge.hop_us * 1e-6)
 
 
-def _protocol_pace(library: Library, p: Protocol, size: float, each: float) -> Pace:
+def _protocol_pace(library: Library, p: Protocol, size: float, each: float, span: Span) -> Pace:
     """The terms of a ring in this protocol (see `cost.py`), step by step."""
     stretch = (1 + p.fill * min(1.0, p.in_flight / size if size else 1.0)) / p.share
     hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * 1e-6
     if p.busy:  # transfers hide behind the hop until the slots are full
         hop = max(hop, p.hop_us * 1e-6 + each / p.share) - each / p.share
+    hop = average_hop(library, hop, span.members, span)
     fixed = (library.launch_us + p.start_us) * 1e-6 + p.copy * each / p.share
     return Pace(stretch, hop, fixed)
 

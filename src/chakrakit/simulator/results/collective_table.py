@@ -137,7 +137,8 @@ def time_collective(
     if collective in ("dispatch", "combine"):
         rows, notes = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
     else:
-        rows, notes = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager), []
+        rows = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager)
+        notes = _unfitted(loaded.library, len(devices))
     notes = [*loaded.notes, *notes]
     return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows, notes=notes)
 
@@ -240,6 +241,16 @@ def _rows(
             raise ConfigError(f"{machine.name} has no library constants, so no engine's either")
         return [_simulated(machine, devices, collective, size) for size in sizes]
     return [_timed(library, span, collective, size, width, kernels, eager) for size in sizes]
+
+
+def _unfitted(library: Library | None, members: int) -> list[str]:
+    """Whether the group is larger than those that the library's constants were fitted on."""
+    fitted = library.fitted_members if library is not None else None
+    if fitted is None or members <= fitted:
+        return []
+    return [
+        f"a prediction: the library was fitted on measurements of up to {fitted} members, not of {members:,}"
+    ]
 
 
 def _timed(
