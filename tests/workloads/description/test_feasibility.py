@@ -157,3 +157,29 @@ def test_more_than_the_device_holds() -> None:
     ):
         refuse_over_capacity(found, 80 << 30, "an-a100")
     refuse_over_capacity(found, 2000 << 30, "a-dream")
+
+
+@pytest.mark.parametrize(
+    ("dp", "tp", "sequence_parallel", "refused", "degrees"),
+    [
+        (4, 1, False, 16, (1, 2, 4)),
+        (4, 2, True, 64, (1, 2, 4, 8)),  # 8 is folded over tp
+        (4, 2, False, 64, (1, 2, 4)),
+        (12, 1, False, 12, (1, 2, 4)),  # 3 and 6 do not divide the experts
+    ],
+)
+def test_degrees_of_experts_that_are_named_are_all_that_work(
+    dp: int, tp: int, sequence_parallel: bool, refused: int, degrees: tuple[int, ...]
+) -> None:
+    def workload(ep: int) -> Workload:
+        plan = Plan(dp=dp, tp=tp, ep=ep, sequence_parallel=sequence_parallel)
+        return Workload(model=MOE, plan=plan, step=Step(seq=64, global_batch=dp))
+
+    with pytest.raises(ConfigError, match=f"; use {', '.join(map(str, degrees))}(, or|$)"):
+        dry_run(generated(workload(refused)))
+    for ep in range(1, dp * tp + 1):
+        if ep in degrees:
+            dry_run(generated(workload(ep)))
+        else:
+            with pytest.raises(ConfigError):
+                dry_run(generated(workload(ep)))

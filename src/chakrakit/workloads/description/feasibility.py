@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -233,8 +233,12 @@ def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
 def _fitting(limit: int, *numbers: int) -> str:
     """The degrees up to a limit that divide all numbers."""
     tried = range(1, min(limit, _TRIED) + 1)
-    divisors = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
-    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
+    return _listed([d for d in tried if all(n % d == 0 for n in numbers)])
+
+
+def _listed(degrees: Sequence[int]) -> str:
+    """The first of some degrees, for a hint."""
+    return ", ".join(map(str, degrees[:12])) + (", …" if len(degrees) > 12 else "")
 
 
 def _order(plan: Plan) -> Iterator[str]:
@@ -386,7 +390,10 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
     if plan.folds_experts:
         yield from _folded(model, plan)
     elif data % plan.ep:
-        yield f"ep {plan.ep} is nested in dp × cp = {data} and must divide it; use {_fitting(data, data)}"
+        yield (
+            f"ep {plan.ep} is nested in dp × cp = {data} and must divide it; "
+            f"use {_expert_degrees(model, plan)}"
+        )
     if plan.exchange_node and plan.ep % plan.exchange_node and plan.exchange_node < plan.ep:
         yield f"exchange_node {plan.exchange_node} must divide ep {plan.ep}"
     if plan.exchange_overlap and (plan.tasks or not _pairs_passes(plan)):
@@ -402,7 +409,24 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
         yield f"{model.name} has no experts to spread over ep {plan.ep}; use ep 1"
     elif experts % plan.ep:
         why = "more than" if plan.ep > experts else "not a divisor of"
-        yield f"ep {plan.ep} is {why} {model.name}'s {experts} experts; use {_fitting(experts, experts)}"
+        yield (
+            f"ep {plan.ep} is {why} {model.name}'s {experts} experts; "
+            f"use {_expert_degrees(model, plan)}"
+        )
+
+
+def _expert_degrees(model: Model, plan: Plan) -> str:
+    """The degrees of experts that go with the rest of the plan."""
+    data, every = plan.dp * plan.cp, plan.dp * plan.cp * plan.tp
+    tables, experts = getattr(model, "tables", None), getattr(model, "experts", 0)
+
+    def fits(ep: int) -> bool:
+        nested = data % ep == 0
+        folded = ep > data and every % ep == 0 and ep % plan.tp == 0
+        spread = ep <= len(tables) if tables else experts % ep == 0
+        return spread and (nested or (folded and plan.sequence_parallel and not tables))
+
+    return _listed([ep for ep in range(1, min(every, _TRIED) + 1) if fits(ep)])
 
 
 def _groups(model: Model, experts: int) -> Iterator[str]:
@@ -425,7 +449,8 @@ def _folded(model: Model, plan: Plan) -> Iterator[str]:
     if every % plan.ep or plan.ep % plan.tp:
         yield (
             f"ep {plan.ep} is nested in dp × cp = {data}, or folded over tp = {plan.tp} as well: then it "
-            f"must divide {every} and tp must divide it; use {_fitting(data, data)}"
+            f"must divide {every} and tp must divide it; use {_expert_degrees(model, plan)}, "
+            f"or a dp that is a multiple of {plan.ep}"
         )
     elif not plan.sequence_parallel or getattr(model, "tables", None):
         yield f"ep {plan.ep} over tp {plan.tp} needs tokens cut by tp; use sequence_parallel, or ep {data}"
