@@ -292,7 +292,7 @@ def _write_series(series: Sequence[TraceSet], output: str) -> None:
         write(series[step], Path(output) / f"step-{step}")
 
 
-_MANY = 4096
+_MANY = 512
 """Micro-batches whose nodes are counted before they are made."""
 
 

@@ -55,7 +55,7 @@ def test_a_step_or_plan_too_large(part, says):
         ),
         ({"num_attention_heads": 1024}, "1,024 heads are more than hidden 512; give head_dim"),
         ({"num_attention_heads": 0}, "heads is 0"),
-        ({"num_hidden_layers": 9 * 10**8}, "layers is 900,000,000; 16,384 is the most"),
+        ({"num_hidden_layers": 9 * 10**8}, "layers is 900,000,000; 2,048 is the most"),
         (
             {"num_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 10**9},
             "first_k_dense_replace is 1000000000; it should be at most 2",

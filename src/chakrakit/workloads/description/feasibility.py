@@ -37,8 +37,9 @@ from chakrakit.workloads.description.schedules import SCHEDULES, UPDATE
 
 MOST_RANKS = 1 << 20
 """Every rank has a binding in memory, so that a mistyped number must not fill it."""
-MOST_LAYERS = 1 << 14
-"""A hundred times the layers of the deepest built-in model (128): a larger number is a mistake."""
+MOST_LAYERS = 1 << 11
+"""Sixteen times the layers of the deepest built-in model (128): a larger number is a mistake, and the nodes
+of a layer with experts, forward and backward, take 80 kB while they are made."""
 MOST_PASSES = 1 << 18
 """Layers × passes of the model, forward and backward; each is about twenty nodes, so this is 5 million
 nodes."""
