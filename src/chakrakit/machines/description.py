@@ -471,10 +471,12 @@ def _messages(text: MessagesText | None, where: str) -> MessageCost | None:
         raise ConfigError(f"{at}.queue_pairs: {text.queue_pairs} is below 0; give 0 for no limit")
     if bool(text.queue_pairs) != bool(text.queue_pair_gap):
         raise ConfigError(f"{at}: give queue_pairs and queue_pair_gap together, or neither")
+    if 0 < (size := parse(text.size, "bytes", f"{at}.size")) < 1:
+        raise ConfigError(f"{at}.size: {text.size} is less than a byte; give 0 for no limit")
     return MessageCost(
         parse(text.overhead, "time", f"{at}.overhead"),
         parse(text.gap, "time", f"{at}.gap"),
-        parse(text.size, "bytes", f"{at}.size"),
+        size,
         text.queue_pairs,
         parse(text.queue_pair_gap, "time", f"{at}.queue_pair_gap"),
     )

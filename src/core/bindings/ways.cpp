@@ -32,6 +32,9 @@ void make_ways(sim::Ways* self, const std::vector<Level>& levels, int64_t device
     new (self) sim::Ways(std::move(dimensions), devices);
 }
 
+// Half a gigabyte: an exchange of 4,096 devices in nodes of eight, or of 700 on one ring.
+constexpr size_t kMostLinks = size_t{1} << 26;
+
 nb::tuple routes(const sim::Ways& ways, In<int64_t> src, In<int64_t> dst) {
     if (src.size() != dst.size()) throw std::invalid_argument("as many sources as destinations");
     sim::Way links;
@@ -39,6 +42,12 @@ nb::tuple routes(const sim::Ways& ways, In<int64_t> src, In<int64_t> dst) {
     offsets.reserve(src.size() + 1);
     for (size_t i = 0; i < src.size(); ++i) {
         ways.append(src(i), dst(i), links);
+        if (links.size() > kMostLinks)
+            throw std::length_error("the ways between " + std::to_string(src.size()) +
+                                    " pairs of devices have more than " +
+                                    std::to_string(kMostLinks) +
+                                    " links, which would not fit in memory; choose an algorithm with "
+                                    "fewer pairs, such as ring, or fewer ranks");
         offsets.push_back(std::ssize(links));
     }
     return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(links)));

@@ -116,6 +116,20 @@ def test_fields_that_a_machine_does_not_have_are_refused_with_those_it_has(part,
         parse_machine({"network": [level]}, "m")
 
 
+@pytest.mark.parametrize("level", [{"bandwidth": 1e308}, {"bandwidth": 5e-324}])
+def test_numbers_that_no_machine_has_are_refused_where_they_enter(level):
+    """Shared out over the levels of a tree they would overflow, or vanish."""
+    tree = {"topology": "fat-tree", "arity": [2, 2], **level}
+    with pytest.raises(ConfigError, match=r"bandwidth: .* is not a bandwidth that a machine could"):
+        parse_machine({"network": [tree]}, "m")
+
+
+def test_a_message_of_less_than_a_byte_is_refused():
+    level = {"topology": "switch", "size": 2, **LINK, "messages": {"gap": "1 us", "size": 1e-9}}
+    with pytest.raises(ConfigError, match="size: 1e-09 is less than a byte; give 0 for no limit"):
+        parse_machine({"network": [level]}, "m")
+
+
 def test_words_that_a_machine_does_not_know_are_refused_with_those_it_knows():
     level = {"topology": "switch", "size": 2, "bandwidth": "1 GB/s"}
     with pytest.raises(ConfigError, match=r"'mpi'.*there are gloo, nccl"):

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.machines import load_machine
+from chakrakit.machines import load_machine, parse_machine
 from chakrakit.simulator.engine import SimulationOptions, native, run
 from support.bounded import memory_below
 from support.simulated import machine_of
@@ -116,6 +116,13 @@ def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):
     traces, machine = folded(kind, ranks), load_machine(f"dgx-h100:{ranks // 8}")
     with memory_below(200e6), pytest.raises(ChakraError, match=says):
         run(traces, machine)
+
+
+def test_an_exchange_over_more_links_than_fit_in_memory_is_refused():
+    """A thousand places on a ring are 268 million links apart, all pairs together."""
+    ring = {"network": [{"topology": "ring", "size": 1024, "bandwidth": "1 GB/s"}]}
+    with memory_below(1.5e9), pytest.raises(ChakraError, match="pairs of devices have more than"):
+        run(folded(ALL_TO_ALL, 1024), parse_machine(ring, "m"))
 
 
 @networks

@@ -32,6 +32,8 @@ _TITLES = {
     "power": "a power",
 }
 """What errors call the kinds of quantities."""
+_LEAST, _MOST = 1e-30, 1e30
+"""No machine has less or more of anything, and the product and ratio of two such numbers is one again."""
 _TEXT = re.compile(r"\s*([0-9][0-9_.]*(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ/]*)\s*$")
 
 
@@ -42,6 +44,10 @@ def parse(value: Quantity, kind: str, where: str) -> float:
     number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
     if not 0 <= number < float("inf"):
         raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]} of 0 or more")
+    if number > _MOST or 0 < number < _LEAST and kind != "time":
+        raise ConfigError(
+            f"{where}: {value!r} is not {_TITLES[kind]} that a machine could have; check the unit"
+        )
     if kind == "time" and number * 1e12 > HORIZON_PS:
         raise ConfigError(
             f"{where}: {value!r} is longer than the {HORIZON_DAYS} days that a simulation has in all; "
