@@ -99,6 +99,8 @@ def _short(number: int) -> str:
 # --- storage ------------------------------------------------------------------------------------
 
 
+_MOST_OVERSUBSCRIBED = 1000
+"""Links down for one up; published trees have 1 to 32, and the inverse gives each switch more ways up."""
 _MOST = 1 << 30
 """Operations in flight or in a queue; the core counts them in 32 bits."""
 
@@ -436,8 +438,11 @@ def _near_cube(n: int, axes: int) -> list[int]:
 def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]:
     bandwidth = positive(level.bandwidth, "bandwidth", f"{where}.bandwidth")
     latency = parse(level.latency, "time", f"{where}.latency")
-    if level.oversubscription <= 0:
-        raise ConfigError(f"{where}.oversubscription: {level.oversubscription} is not more than 0")
+    if not 1 / _MOST_OVERSUBSCRIBED <= level.oversubscription <= _MOST_OVERSUBSCRIBED:
+        raise ConfigError(
+            f"{where}.oversubscription: {level.oversubscription} is not in "
+            f"{1 / _MOST_OVERSUBSCRIBED:g} … {_MOST_OVERSUBSCRIBED:,}"
+        )
     for name in ("dims", "arity", "uplinks"):
         if any(n < 1 for n in getattr(level, name)):
             raise ConfigError(f"{where}.{name}: {getattr(level, name)} has a number below 1")

@@ -124,6 +124,13 @@ def test_numbers_that_no_machine_has_are_refused_where_they_enter(level):
         parse_machine({"network": [tree]}, "m")
 
 
+@pytest.mark.parametrize("factor", [0, -1, 1e-308, float("inf"), float("nan")])
+def test_an_oversubscription_that_no_tree_has_is_refused(factor):
+    tree = {"topology": "fat-tree", "arity": [2, 2], **LINK, "oversubscription": factor}
+    with pytest.raises(ConfigError, match=r"oversubscription: .* is not in 0.001 … 1,000"):
+        parse_machine({"network": [tree]}, "m")
+
+
 def test_a_message_of_less_than_a_byte_is_refused():
     level = {"topology": "switch", "size": 2, **LINK, "messages": {"gap": "1 us", "size": 1e-9}}
     with pytest.raises(ConfigError, match="size: 1e-09 is less than a byte; give 0 for no limit"):
