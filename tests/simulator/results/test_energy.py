@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit import TraceBuilder, TraceSet
+from chakrakit import TraceBuilder, TraceSet, simulate
 from chakrakit.machines import parse_machine
 from chakrakit.machines.device import work_model
 from chakrakit.simulator.engine import SimulationOptions
@@ -69,3 +69,24 @@ def test_of_a_long_wait_no_more_than_a_second_raises_the_clock():
     never, half, second, minute = (waiting(s) for s in (0.001, 0.5, 1.0, 60.0))
     assert never < half < second
     assert minute == second
+
+
+def locked(**clock):
+    """A forward and a backward product that the power limit slows down."""
+    t = TraceBuilder()
+    work = {"num_ops": 4 * 10**14, "tensor_size": 10**9, "dtype": "bf16", "op_type": "matmul"}
+    forward = t.comp("forward", phase="forward", **work)
+    t.comp("backward", phase="backward", **work, deps=[forward])
+    return simulate(TraceSet([t.build()]), "dgx-h200", clock=clock, compute="roofline").summary
+
+
+def test_where_a_locked_phase_leaves_room_for_the_others_a_note_says_so():
+    """The limit holds for the mean of a run, so that a lock of one phase can cost energy in another."""
+    free, half = locked(), locked(forward=1000)
+    both = locked(**{"": int(free.clock_mhz), "forward": 1000})
+    assert half.highest_clock_mhz > free.clock_mhz + 100
+    notes = [n for n in half.notes if "locked phases leave room" in n]
+    assert len(notes) == 1
+    assert f"MHz instead of {free.clock_mhz:,.0f}; to compare energy at the same clock" in notes[0]
+    assert both.energy_joules < half.energy_joules
+    assert not any("leave room" in n for summary in (free, both) for n in summary.notes)

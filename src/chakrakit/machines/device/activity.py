@@ -165,6 +165,9 @@ class PowerLimited:
         self.work, self.waits, self.name = work, waits, work.name
         self.clocks = clocks or Clocks()
         self._draws: dict[tuple[int, int], tuple[Trace, Draw | Draws | None]] = {}
+        self.raised: dict[str, tuple[float, float]] = {}
+        """By device, the clocks in MHz that its power limit allows without and with locked phases, where
+        these leave room for the others."""
 
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The work model's costs, stretched where a locked clock or the power limit lowers the clock."""
@@ -183,10 +186,19 @@ class PowerLimited:
         capped = self.clocks.capped(device)
         working, waits = zeroed(activity, ~rows), self.waits(trace)
 
-        def watts(share: float) -> float:
-            return mean_watts(at(share), working, device.idle_power, waits)
+        def highest(at: Callable[[float], Draw | Draws]) -> float:
+            return highest_share(
+                draw.constants,
+                lambda share: mean_watts(at(share), working, device.idle_power, waits),
+                capped.power,
+            )
 
-        limited = at(highest_share(draw.constants, watts, capped.power))
+        limited = at(highest(at))
+        if self.clocks.by_phase:
+            without = self.clocks.at_one(device)
+            alone = without(highest(without)).clock_mhz
+            if alone < limited.highest_clock_mhz:
+                self.raised[device.name] = alone, limited.highest_clock_mhz
         self._draws[id(trace), id(device)] = trace, limited
         if limited.share == 1.0:
             return costs

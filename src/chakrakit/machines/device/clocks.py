@@ -140,13 +140,24 @@ class Clocks:
                 there_are = nearest(phase, sorted(known)) if known else otherwise
                 raise ConfigError(f"--clock {phase}=…: no such phase; {there_are}")
 
-    def at(self, trace: Trace, device: Device, seconds: F64) -> Callable[[float], Draw | Draws]:
-        """A function that gives the device at no more than a share of its highest clock."""
+    @property
+    def by_phase(self) -> bool:
+        """Whether any phase has a clock of its own."""
+        return bool(set(self.mhz) - {EVERY_PHASE})
+
+    def at_one(self, device: Device) -> Callable[[float], Draw | Draws]:
+        """The function of `at` without the clocks of phases."""
         constants = device.dynamic
         assert constants is not None
-        if not set(self.mhz) - {EVERY_PHASE}:
-            most = self.share(EVERY_PHASE, constants, device.name)
-            return lambda share: Draw(constants=constants, share=min(share, most))
+        most = self.share(EVERY_PHASE, constants, device.name)
+        return lambda share: Draw(constants=constants, share=min(share, most))
+
+    def at(self, trace: Trace, device: Device, seconds: F64) -> Callable[[float], Draw | Draws]:
+        """A function that gives the device at no more than a share of its highest clock."""
+        if not self.by_phase:
+            return self.at_one(device)
+        constants = device.dynamic
+        assert constants is not None
         codes, names = trace.texts("phase")
         shares = [self.share(name, constants, device.name) for name in [*names, EVERY_PHASE]]
         of_row = np.where(codes < 0, len(names), codes).astype(np.int64)

@@ -112,16 +112,24 @@ def _phases(traces: TraceSet) -> set[str]:
     return {p for b in range(traces.body_count) for p in traces.body_at(b).texts("phase")[1]}
 
 
-def clock_notes(outcome: Outcome, machine: Machine, clocks: Clocks) -> list[str]:
-    """Says where clocks or a power limit that were asked for change nothing."""
-    if not clocks:
+def clock_notes(outcome: Outcome, machine: Machine, limit: PowerLimited | None) -> list[str]:
+    """Says where clocks or a power limit that were asked for change nothing, or more than was asked."""
+    if limit is None or not limit.clocks:
         return []
+    clocks = limit.clocks
     used = sorted({int(machine.device_of[d]) for d in outcome.device_of.tolist()})
     notes = clocks.cap_notes(machine.devices[i] for i in used)
     if kept := _measured_share(outcome):
         notes.append(
             f"warning: {kept:.0%} of the devices' time was measured and keeps the clock it was measured at"
         )
+    # The room is there if the limiter's mean is over more than a phase, which nobody measured.
+    notes += [
+        f"warning: the power limit of {name} holds for the mean of the run, in which locked phases leave room: "
+        f"the others run at up to {raised:,.0f} MHz instead of {alone:,.0f}; to compare energy at the same "
+        f"clock, lock them too (--clock {int(alone)} beside the clocks of phases)"
+        for name, (alone, raised) in limit.raised.items()
+    ]
     return notes
 
 

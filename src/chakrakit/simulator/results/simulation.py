@@ -443,7 +443,7 @@ def simulate(
         summary.notes += [*_rate_notes(outcome, loaded), *_replaced_notes(traces, work)]
         summary.notes += _width_notes(traces)
     summary.notes += _class_notes(summary, resolved.network)
-    summary.notes += clock_notes(outcome, loaded, resolved.clocks)
+    summary.notes += clock_notes(outcome, loaded, done.limit)
     summary.notes += unit_notes(outcome, loaded)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, done.limit)
