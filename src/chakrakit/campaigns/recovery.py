@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -91,8 +91,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """From a complete set of nodes until the first step, without loading the checkpoint."""
     replacement_seconds: NotNegative = 0.0
     """Added to a restart that brings in a spare node."""
-    restart_success: Share = 1.0
-    """The share of restarts that work; a failed one is tried again."""
+    restart_success: Annotated[float, msgspec.Meta(ge=0.001, le=1)] = 1.0
+    """The share of restarts that work; a failed one is tried again, so that a job in which none does never
+    ends."""
     replace_slow_after_seconds: NotNegative = math.inf
     """A slow node is replaced by a spare once it has been slow for so long; by default never."""
 

@@ -43,11 +43,11 @@ nb::tuple routes(const sim::Ways& ways, In<int64_t> src, In<int64_t> dst) {
     for (size_t i = 0; i < src.size(); ++i) {
         ways.append(src(i), dst(i), links);
         if (links.size() > kMostLinks)
-            throw std::length_error("the ways between " + std::to_string(src.size()) +
-                                    " pairs of devices have more than " +
-                                    std::to_string(kMostLinks) +
-                                    " links, which would not fit in memory; choose an algorithm with "
-                                    "fewer pairs, such as ring, or fewer ranks");
+            throw std::length_error(
+                "the ways between " + std::to_string(src.size()) +
+                " pairs of devices have more than " + std::to_string(kMostLinks) +
+                " links, which would not fit in memory; choose an algorithm with "
+                "fewer pairs, such as ring, or fewer ranks");
         offsets.push_back(std::ssize(links));
     }
     return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(links)));

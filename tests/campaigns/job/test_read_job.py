@@ -37,7 +37,7 @@ WRONG = [
     (
         {
             "checkpoint": "{interval_steps: 5, bytes: 2 TB}",
-            "stores": "{far: {bandwidth: 1.0e-300}}",
+            "stores": "{far: {bandwidth: 1.0e-20}}",
         },
         6,
         "store 'far' moves 2 TB in more than a year",
@@ -63,6 +63,7 @@ WRONG = [
     ({"run": "x"}, 7, "one of `step_seconds`"),
     ({"step_seconds": None, "run": "nothing"}, 6, "nothing"),
     ({"step_seconds": None, "workload": "w"}, 6, "needs a `machine`"),
+    ({"recovery": "{policy: restart, restart_success: 5.0e-324}"}, 6, "Expected `float` >= 0.001"),
     ({"failures": "{node_mtbf_hours: 0.01}"}, 4, "never get from one checkpoint to the next"),
 ]
 

@@ -44,7 +44,7 @@ def parse(value: Quantity, kind: str, where: str) -> float:
     number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
     if not 0 <= number < float("inf"):
         raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]} of 0 or more")
-    if number > _MOST or 0 < number < _LEAST and kind != "time":
+    if number > _MOST or (0 < number < _LEAST and kind != "time"):
         raise ConfigError(
             f"{where}: {value!r} is not {_TITLES[kind]} that a machine could have; check the unit"
         )

@@ -91,7 +91,7 @@ def within_node(seconds: float, span: Span) -> float:
 
 
 def average_hop(library: Library, seconds: float, members: int, span: Span) -> float:
-    """Seconds of a hop within a node, averaged over a chain of `members`, of a protocol whose hop took so many.
+    """Seconds of a hop within a node, averaged over a chain of `members`; fitted ones take `seconds`.
 
     Small groups tell the hop of a protocol hardly apart from its start. Beyond those that were fitted no
     hop takes less than one of LL, the protocol that was made for short hops.

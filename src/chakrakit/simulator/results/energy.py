@@ -125,9 +125,9 @@ def clock_notes(outcome: Outcome, machine: Machine, limit: PowerLimited | None) 
         )
     # The room is there if the limiter's mean is over more than a phase, which nobody measured.
     notes += [
-        f"warning: the power limit of {name} holds for the mean of the run, in which locked phases leave room: "
-        f"the others run at up to {raised:,.0f} MHz instead of {alone:,.0f}; to compare energy at the same "
-        f"clock, lock them too (--clock {int(alone)} beside the clocks of phases)"
+        f"warning: the power limit of {name} holds for the mean of the run, in which locked phases leave "
+        f"room: the others run at up to {raised:,.0f} MHz instead of {alone:,.0f}; to compare energy at "
+        f"the same clock, lock them too (--clock {int(alone)} beside the clocks of phases)"
         for name, (alone, raised) in limit.raised.items()
     ]
     return notes
