@@ -123,8 +123,8 @@ class PoolText(_Part, frozen=True, kw_only=True):
     """How often a healthy node becomes slow."""
     factor: tuple[AtLeastOne, AtLeastOne] = (1.03, 1.5)
     """How much longer a slow node takes: anything between these two."""
-    noise: NotNegative = 0.01
-    """Standard deviation of one measurement."""
+    noise: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.01
+    """Standard deviation of the logarithm of one measurement."""
     samples: Count = 16
     """Measurements that a judgement is the mean of."""
     sweep_limit: NotNegative = 0.0

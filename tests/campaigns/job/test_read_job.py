@@ -35,10 +35,7 @@ WRONG = [
     ({"checkpoint": "{interval_steps: 5, bytes: 2 TB, store: far}"}, 6, "no store 'far'"),
     ({"checkpoint": "{interval_steps: 5, bytes: 2 TB, store: [far]}"}, 6, "no store ['far']"),
     (
-        {
-            "checkpoint": "{interval_steps: 5, bytes: 2 TB}",
-            "stores": "{far: {bandwidth: 1.0e-20}}",
-        },
+        {"checkpoint": "{interval_steps: 5, bytes: 2 TB}", "stores": "{far: {bandwidth: 1.0e-20}}"},
         6,
         "store 'far' moves 2 TB in more than a year",
     ),
@@ -64,6 +61,7 @@ WRONG = [
     ({"step_seconds": None, "run": "nothing"}, 6, "nothing"),
     ({"step_seconds": None, "workload": "w"}, 6, "needs a `machine`"),
     ({"recovery": "{policy: restart, restart_success: 5.0e-324}"}, 6, "Expected `float` >= 0.001"),
+    ({"pool": "{nodes: 8, sweep_limit: 1.05, noise: 1.0e+12}"}, 7, "Expected `float` <= 10.0"),
     ({"failures": "{node_mtbf_hours: 0.01}"}, 4, "never get from one checkpoint to the next"),
 ]
 

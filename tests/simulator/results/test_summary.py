@@ -6,6 +6,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.results import simulate
 from support.simulated import one_device
 
@@ -43,6 +44,19 @@ def test_summary_adds_up():
     assert s.price == pytest.approx(8 * 6.155 * s.makespan_ns * 1e-9 / 3600)
     assert 0 < s.collectives[0].ideal_share <= 1
     assert s.fold.factor == 8
+
+
+@pytest.mark.parametrize("kind", [AR, CollectiveType.ALL_GATHER])
+def test_no_collective_is_faster_than_its_ideal_on_links_that_differ(kind):
+    inside, between = ({"topology": "switch", "bandwidth": b} for b in ("450 GB/s", "50 GB/s"))
+    slow = {"ranks": "0-7", "bandwidth": "1 MB/s", "dimension": 0}
+    network = [{**inside, "size": 8}, {**between, "size": 2}]
+    machine = parse_machine({"network": network, "changes": [slow]}, "m")
+    t = TraceBuilder()
+    t.collective("c", kind, 1 << 20)
+    traces = TraceSet([t.build()], {i: Binding(0) for i in range(16)}, Groups({"": range(16)}))
+    (took,) = simulate(traces, machine).summary.collectives
+    assert took.ideal_share == 1
 
 
 @pytest.mark.parametrize(
