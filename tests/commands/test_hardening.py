@@ -126,6 +126,14 @@ def test_the_escape_sequences_of_a_name_do_not_reach_the_terminal(tmp_path):
     assert "red" in said
 
 
+def test_the_escape_sequences_of_a_name_do_not_reach_the_terminal_in_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["info", str(tmp_path / "\x1b]0;mine\x07\u202e")])
+    said = capsys.readouterr().err
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert r"\x1b]0;mine\x07\u202e: no such file" in said
+
+
 def test_a_search_of_the_web_app_takes_time_in_proportion():
     """An expression on which backtracking never ends, over a name of a hundred letters."""
     from chakrakit.insight.rank import rank_view

@@ -179,7 +179,7 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
             sys.exit(128 + _told[0])
         if "--debug" in asked or (said := _explained(error)) is None:
             raise
-        click.echo(f"error: {said}", err=True)
+        click.echo(f"error: {_visible(said)}", err=True)
         if argv is None and threading.active_count() == 1:
             leave(2)
         sys.exit(2)
@@ -242,6 +242,11 @@ def _said(error: Exception) -> str:
         where = error.filename or "the output"
         return f"{where}: no space is left; free some, or write elsewhere"
     return str(error)
+
+
+def _visible(text: str) -> str:
+    """A text that steers no terminal, whatever names of files it holds."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def _has_folder() -> bool:

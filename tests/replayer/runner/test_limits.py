@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
@@ -117,6 +118,20 @@ def test_a_file_that_is_no_plan_is_named(tmp_path, content, said):
     (tmp_path / "plan_0.json.gz").write_bytes(content)
     with pytest.raises(ReplayError, match=f"plan_0.json.gz.*{said}"):
         read_plan(tmp_path / "plan_0.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [({"device": None}, "device is None, and no str"), ({"rank": True}, "and no int")]
+)  # fmt: skip
+def test_what_surrounds_the_steps_is_checked_with_them(tmp_path, change, said):
+    whole = {"rank": 0, "world": 1, "device": "cpu", "backend": "gloo", "groups": [], "memory": {}}
+    plan = {"format": "chakra-replay", "version": 1, "slots": 0, "steps": [], **whole}
+    path = tmp_path / "plan_0.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(plan).encode()))
+    assert read_plan(path) == plan
+    path.write_bytes(gzip.compress(json.dumps({**plan, **change}).encode()))
+    with pytest.raises(ReplayError, match=said):
+        read_plan(path)
 
 
 def test_a_plan_that_unpacks_beyond_measure_is_refused(tmp_path, monkeypatch):

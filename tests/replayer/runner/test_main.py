@@ -34,7 +34,14 @@ def ran(monkeypatch, tmp_path):
 
 def plan(folder, **what):
     said = {"format": "chakra-replay", "version": 1, "world": 2, "rank": 0, **what}
-    said |= {"slots": 0, "groups": [], "steps": []}
+    said |= {
+        "slots": 0,
+        "groups": [],
+        "steps": [],
+        "device": "cpu",
+        "backend": "gloo",
+        "memory": {},
+    }
     (folder / "plan_0.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
 
 

@@ -73,8 +73,19 @@ def read_plan(path: Path) -> dict[str, Any]:
     if plan.get("version") != VERSION:
         raise ReplayError(f"{path} has version {plan.get('version')}; this runner knows {VERSION}")
     with blamed(f"{path} is damaged"):
+        _check_frame(plan)
         (check_emulation if "durations" in plan else check_plan)(plan)
     return plan
+
+
+_FRAME = {"rank": int, "world": int, "device": str, "backend": str, "groups": list, "memory": dict}
+"""What is looked at before the steps of a plan are."""
+
+
+def _check_frame(plan: dict[str, Any]) -> None:
+    for name, kind in _FRAME.items():
+        if type(plan[name]) is not kind:
+            raise ReplayError(f"{name} is {plan[name]!r}, and no {kind.__name__}")
 
 
 @contextmanager
