@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import chakrakit.commands
-import chakrakit.core
 from support.interrupting import run
 from support.other_commands import OTHERS
 from support.writing_commands import COMMANDS, WITH_PYTORCH, make_inputs
@@ -34,16 +35,32 @@ def test_signals_at_random_moments_leave_whole_outputs(tmp_path: Path) -> None:
     assert run(commands, inputs, len(commands), seed=1) == []
 
 
+class _Library(ExtensionFileLoader):
+    """A loader in which a signal arrives, as it may while a compiled module initializes itself."""
+
+    def load(self, number: signal.Signals) -> None:
+        chakrakit.commands._end(number, sys._getframe())
+
+
+class _Source(SourceFileLoader):
+    """The same while a file is compiled, where Python's compiler clears exceptions."""
+
+    def source_to_code(self, data: Any, *_: Any) -> None:  # type: ignore[override]
+        chakrakit.commands._end(data, sys._getframe())
+
+    load = source_to_code
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_the_core_is_loaded_comes_a_moment_later(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("loader", [_Library, _Source])
+def test_a_signal_while_something_is_loaded_comes_a_moment_later(
+    loader: type[_Library | _Source], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception that goes through the core's own loading would abort the process."""
+    """An exception that goes through the loading is lost there, or aborts the process."""
     sent: Queue[tuple[int, int]] = Queue()
-    monkeypatch.setattr(chakrakit.core.__spec__, "_initializing", True)
     monkeypatch.setattr("os.kill", lambda *what: sent.put(what))
     monkeypatch.setattr(chakrakit.commands, "_told", [])
-    chakrakit.commands._end(number, None)
+    loader("name", "path").load(number)
     assert sent.get() == (os.getpid(), number)
 
 

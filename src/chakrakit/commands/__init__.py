@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -267,10 +269,10 @@ _told: list[int] = []
 _AGAIN_S = 0.05
 
 
-def _end(number: int, _frame: object) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
     """End by an exception; what half-made objects say while they are let go of is nobody's business."""
     _told.append(number)
-    if _core_is_loading():  # an exception in there would abort the process: a moment later
+    if _is_loading(frame):
         _tell_again(number)
         return
     sys.unraisablehook = partial(_unless_lost, number)
@@ -291,6 +293,11 @@ def _tell_again(number: int) -> None:
     timer.start()
 
 
-def _core_is_loading() -> bool:
-    spec = getattr(sys.modules.get("chakrakit.core"), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
+def _is_loading(frame: FrameType | None) -> bool:
+    """Whether a library is loaded or a file compiled: exceptions are lost in there, or abort the process."""
+    while frame is not None:
+        library = isinstance(frame.f_locals.get("self"), ExtensionFileLoader)
+        if library or frame.f_code.co_name == SourceFileLoader.source_to_code.__name__:
+            return True
+        frame = frame.f_back
+    return False

@@ -9,7 +9,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.results import Result
-from chakrakit.trace.files import claimed, take_place
+from chakrakit.trace.files import claimed, remove_empty, take_place
 from chakrakit.trace.library.index import LibraryEntry, LibraryIndex, opened, sha256_of
 
 LARGEST_BUNDLE = 8 << 30
@@ -42,10 +42,15 @@ def fetch(
         return FetchedBundle(str(target), entry, False)
     if target.exists():
         raise ConfigError(f"{target} is there and is another file; move it, or give another -o DIR")
-    folder.mkdir(parents=True, exist_ok=True)
-    with claimed(target) as part:
-        _copied(index.source, entry, part)
-        take_place(part, target)
+    missing = [place for place in target.parents if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with claimed(target) as part:
+            _copied(index.source, entry, part)
+            take_place(part, target)
+    except BaseException:
+        remove_empty(missing)
+        raise
     return FetchedBundle(str(target), entry, True)
 
 
