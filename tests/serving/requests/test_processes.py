@@ -18,6 +18,14 @@ from chakrakit.serving.requests import requests_from
         ("poisson{prompt=normal:3:4}", "prompt length 'normal:3:4'"),
         ("closed{concurrency=0}", "a concurrency of 0"),
         ("bursts{size=0}", "bursts of 0; give 1 or more"),
+        (
+            "bursts{size=9223372036854775808}",
+            "the size of bursts is 9,223,372,036,854,775,808; 20,000,000",
+        ),
+        (
+            "closed{concurrency=1000000000000}",
+            "the concurrency is 1,000,000,000,000; 20,000,000 is",
+        ),
         ("nothing.csv", "neither a file nor a process; there are poisson"),
         ("poison{rate=4}", "did you mean .poisson.?"),
         ("poisson{rate=", "--requests"),

@@ -154,9 +154,10 @@ class Bursts(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Arrival times, equal within a group."""
         if self.size < 1:
             raise ConfigError(f"requests: bursts of {self.size}; give 1 or more")
+        refuse_more(self.size, "the size of bursts")
         groups = -(-count // self.size)
         starts = np.cumsum(rng.exponential(self.size / self.rate, groups))
-        return np.repeat(starts, self.size)[:count]
+        return np.asarray(starts[np.arange(count) // self.size])
 
 
 class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -277,6 +278,7 @@ class Closed(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The concurrency."""
         if self.concurrency < 1:
             raise ConfigError(f"requests: a concurrency of {self.concurrency}; give 1 or more")
+        refuse_more(self.concurrency, "the concurrency")
         return self.concurrency
 
 
