@@ -188,3 +188,10 @@ def _reversed(trace: Trace) -> ck.Edges:
     """The edges of a trace whose rows were put in the opposite order."""
     e, last = trace.edges, len(trace) - 1
     return ck.Edges.of(last - e.src, last - e.dst, e.kind, e.form, e.lag)
+
+
+def test_replicas_of_a_group_that_nothing_defines_are_not_sharded() -> None:
+    traces = ck.transform(generated(data="zero1"), ["replicate:ranks=2"]).traces
+    undefined = TraceSet([traces.body_at(0)], traces.bindings, card=traces.card)
+    with pytest.raises(ConfigError, match="no replicas to shard over"):
+        ck.transform(undefined, ["shard"])

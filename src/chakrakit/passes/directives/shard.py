@@ -56,7 +56,7 @@ class Shard(Pass):
         bodies = []
         for body in range(traces.body_count):
             binding = next(b for b in traces.bindings.values() if b.body == body)
-            if "dp" not in binding.groups:
+            if binding.groups.get("dp") not in traces.groups:
                 raise ConfigError("there are no replicas to shard over; use replicate first")
             bodies.append(
                 self._sharded(traces.body_at(body), len(traces.groups[binding.groups["dp"]]))
