@@ -207,10 +207,8 @@ def _open_closed_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
-    for name, number in (
-        ("stdout", 1),
-        ("stderr", 2),
-    ):  # of standard input commands say that it is closed
+    # Of standard input commands say that it is closed.
+    for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w", closefd=False))
 
