@@ -147,7 +147,13 @@ def run_server(serve: Callable[[], object]) -> NoReturn:
         code = 128 + signal.SIGINT
     except SystemExit as told:
         code = told.code if isinstance(told.code, int) else 1
-    leave(code)
+    if click.get_current_context().find_root().obj == _PROGRAM:
+        leave(code)
+    sys.exit(code)
+
+
+_PROGRAM = "program"
+"""What commands know of a process that is `chakra` itself, and not somebody's who called `main`."""
 
 
 def main(argv: list[str] | None = None, **options: Any) -> Any:
@@ -169,7 +175,8 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
 
             check_room()
             keep_pandas_out()
-        return group.main(arguments, prog_name="chakra", **options)
+        obj = _PROGRAM if argv is None else None
+        return group.main(arguments, prog_name="chakra", obj=obj, **options)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except SystemExit as ended:

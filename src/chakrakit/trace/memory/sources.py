@@ -7,7 +7,7 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.memory.allocations import BEFORE, BEFORE_LABEL, KINDS, Allocations
-from chakrakit.trace.memory.model_state import from_model_state
+from chakrakit.trace.memory.model_state import from_model_state, model_state
 from chakrakit.trace.memory.storages import from_storages
 from chakrakit.trace.model import Trace
 
@@ -39,8 +39,10 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
         raise TraceError("nodes take and release more bytes than any memory has; see mem_alloc")
     nonzero = size != 0
     row, at_end, size = row[nonzero], at_end[nonzero], size[nonzero]
-    # What is released and was never taken was there before: a part of a program has such rows.
-    before = max(0, -int(np.cumsum(size).min(initial=0)))
+    # What is released and was never taken was there before, of the model's state or of rows that were cut off.
+    kind = _kind(trace)
+    state = sum(part.bytes for part in model_state(trace) if part.kind == KINDS[kind])
+    before = max(0, -int(np.cumsum(size).min(initial=0)) - state)
     if before:
         row, at_end, size = np.r_[BEFORE, row], np.r_[False, at_end], np.r_[before, size]
     label = np.zeros(len(size), np.int32)
@@ -49,7 +51,7 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
         row=row,
         at_end=at_end,
         bytes=size,
-        kind=np.full(len(size), _kind(trace), np.int8),
+        kind=np.full(len(size), kind, np.int8),
         label=label,
         labels=_LABELS,
         source="bytes that nodes take and release",
