@@ -39,7 +39,7 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
         raise TraceError("nodes take and release more bytes than any memory has; see mem_alloc")
     nonzero = size != 0
     row, at_end, size = row[nonzero], at_end[nonzero], size[nonzero]
-    # What is released and was never taken was there before, of the model's state or of rows that were cut off.
+    # What is released and was never taken was there before: the model's state, or of rows that are cut off.
     kind = _kind(trace)
     state = sum(part.bytes for part in model_state(trace) if part.kind == KINDS[kind])
     before = max(0, -int(np.cumsum(size).min(initial=0)) - state)
